@@ -1,0 +1,1 @@
+"""The mind: policy, workflow, agents, GitHub publication, gate, queue and storage."""

@@ -1,0 +1,1 @@
+"""GitHub: the port decisions speak to, the client behind it, what is published, every sentence."""

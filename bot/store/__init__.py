@@ -1,0 +1,1 @@
+"""PostgreSQL: tables, migrations, runs, pieces, effects, the inbox, and the embedded server."""

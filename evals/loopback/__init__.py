@@ -1,0 +1,1 @@
+"""A GitHub that runs on loopback over real bare repositories."""

@@ -1,0 +1,1 @@
+"""The workshop and the notary: files, Git, sandboxes, suites, digests, promotion. Facts only."""

@@ -1,0 +1,1 @@
+"""Sandboxes: one small interface, backends behind it, and a self-test that tries to break them."""
