@@ -1,0 +1,47 @@
+# Every target does its own set-up: Python >= 3.11 with pip, git and make are all it needs.
+UV   := .tools/bin/uv
+RUN  := $(UV) run --frozen --no-sync
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo demo-real test check bench chaos evals fmt
+
+help: ## Show what there is to do
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
+
+setup: .venv/.ready ## Install uv beside the project and the locked environment
+
+$(UV):
+	@python3 -m pip install --quiet --disable-pip-version-check --target .tools uv
+
+.venv/.ready: $(UV) pyproject.toml uv.lock
+	@$(UV) sync --frozen --quiet
+	@touch $@
+
+demo: setup ## Live through one whole story on loopback (ARGS="--yes --json" to let it run by itself)
+	@$(RUN) python -m evals.demo $(ARGS)
+
+demo-real: setup ## The same on released versions of real Python packages
+	@$(RUN) python -m evals.real $(ARGS)
+
+test: setup ## All tests but the long matrices
+	@$(RUN) python -m pytest -m "not matrix and not real and not live" $(ARGS)
+
+check: setup ## Lint, format, types, import contracts
+	@$(RUN) ruff check .
+	@$(RUN) ruff format --check .
+	@$(RUN) mypy
+	@$(RUN) lint-imports --no-cache
+
+bench: setup ## Ratios against plain Git, plain processes and peers
+	@$(RUN) python -m evals.bench $(ARGS)
+
+chaos: setup ## Seeded random faults (SEED=1 RUNS=20)
+	@$(RUN) python -m evals.chaos --seed $(or $(SEED),1) --runs $(or $(RUNS),20) $(ARGS)
+
+evals: setup ## Compare one agent, a team and this workflow on the same cases
+	@$(RUN) python -m evals.run $(ARGS)
+
+fmt: setup ## Format and fix what can be fixed
+	@$(RUN) ruff check --fix .
+	@$(RUN) ruff format .
