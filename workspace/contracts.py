@@ -20,10 +20,36 @@ TaskId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
 SuiteId = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_-]{0,39}$")]
 RepositoryId = Annotated[int, Field(gt=0)]
 Round = Annotated[int, Field(ge=0, le=2)]
-#: A path as bytes decoded with `surrogateescape`: composed exactly, shown escaped.
-GitPath = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+#: A path as valid text (`git_path`, `path_bytes`): composed exactly, shown escaped.
+GitPath = Annotated[str, StringConstraints(min_length=1, max_length=8192)]
+
+_RAW = "//raw/"  # no path in a Git tree begins with a slash
 
 CONTRACT_VERSION = 1
+
+
+def git_path(raw: bytes) -> str:
+    """Return a path of a Git tree as text that JSON and PostgreSQL can hold.
+
+    UTF-8 stays as it is; any other bytes become `//raw/` and their hexadecimal digits.
+    """
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return _RAW + raw.hex()
+
+
+def path_bytes(path: str) -> bytes:
+    """Return the bytes `git_path` was given."""
+    if path.startswith(_RAW):
+        return bytes.fromhex(path.removeprefix(_RAW))
+    return path.encode("utf-8")
+
+
+def shown_path(path: str) -> str:
+    """Return a path for people: control, invisible and undecodable characters escaped."""
+    text = path_bytes(path).decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class Frozen(BaseModel):
