@@ -13,36 +13,39 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from pydantic import SecretStr
+
+from bot.errors import BotError, RetryLater
 
 # --- what can go wrong --------------------------------------------------------------------------
 
 
-class GitHubError(Exception):
+class GitHubError(BotError):
     """GitHub did not do what was asked."""
 
 
 class GitHubUnavailable(GitHubError):
-    """GitHub could not be reached, failed (5xx) or timed out: whether it acted is unknown."""
+    """GitHub could not be reached, failed or timed out; whether it acted is unknown."""
 
 
-class RateLimited(GitHubError):
-    """GitHub asks for patience; put the job back with a delay, never sleep in process."""
+class RateLimited(RetryLater, GitHubError):
+    """GitHub asks for patience: the job is put back with a delay, nothing sleeps in process."""
 
-    def __init__(self, message: str, *, retry_after_seconds: float) -> None:
-        super().__init__(message)
-        self.retry_after_seconds = retry_after_seconds
+    @property
+    def retry_after_seconds(self) -> float:
+        """How long GitHub asked us to wait."""
+        return self.seconds
 
 
 class GitHubRefused(GitHubError):
     """GitHub answered no, in its own words (`message`), with its HTTP status."""
 
-    def __init__(self, message: str, *, status: int) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, status: int, **details: Any) -> None:
         self.message = message
         self.status = status
+        super().__init__(message, status=status, **details)
 
 
 class NotFound(GitHubRefused):
@@ -158,15 +161,18 @@ class RepositoryFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssueFacts:
-    """An issue, or the issue side of a pull request (`is_pull`)."""
+    """An issue, or the issue side of a pull request (`is_pull`).
+
+    `edited` without a `last_editor`: the text was changed by an account that is gone.
+    """
 
     number: int
     title: str
     body: str
     author: Account | None
+    edited: bool
     last_editor: Account | None
     state: Literal["open", "closed"]
-    closed_by: Account | None
     locked: bool
     is_pull: bool
     labels: tuple[str, ...]
@@ -403,11 +409,12 @@ class GitHubRepository(Protocol):
         """Return the repository as it is now. Raises AccessLost when it cannot be seen."""
         ...
 
-    async def permission(self, user_id: int) -> Permission:
+    async def permission(self, user_id: int, login: str = "") -> Permission:
         """Return what a person may do, by `permissions.{push,maintain,admin}`; unknown is NONE.
 
-        The login is looked up by id first, so that a renamed account keeps its rights and a name
-        taken over brings none.
+        The id counts: a login (which saves one call) that belongs to somebody else by now, or none,
+        is looked up by id, so that a renamed account keeps its rights and a name taken over brings
+        none. Errors raise: they never read as a permission.
         """
         ...
 
@@ -415,8 +422,15 @@ class GitHubRepository(Protocol):
         """Return an issue; None when it was deleted or transferred."""
         ...
 
+    async def closed_by(self, number: int) -> Account | None:
+        """Return who closed an issue or pull request; None when open, or closed by a ghost."""
+        ...
+
     async def read_file(self, path: str, ref: str) -> bytes | None:
-        """Return a file's bytes at a commit or branch, or None."""
+        """Return a file's bytes at a commit or branch; None when there is no such file.
+
+        Raises GitHubRefused for files of more than 1 MiB.
+        """
         ...
 
     async def list_files(self, ref: str) -> tuple[str, ...]:
