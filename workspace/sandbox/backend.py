@@ -26,7 +26,7 @@ OnOutput = Callable[[bytes], None]
 WORKSPACE = PurePosixPath("/ws")
 """Where the command finds `Job.workspace`, whatever its path on the host."""
 DEPS = PurePosixPath("/deps")
-"""Where the command finds `Job.deps`, read-only."""
+"""Where the command finds `Job.deps`, read-only except in the setup phase."""
 OUT = PurePosixPath("/out")
 """Where the command may leave files for `Job.scratch`."""
 
@@ -110,6 +110,8 @@ class Job:
     """The workspace is only the lower layer: writes work, and are thrown away."""
     env: Mapping[str, str] = field(default_factory=dict)
     deps: Path | None = None
+    deps_writable: bool = False
+    """Only for the setup phase, which fills `deps` (under `Limits.disk_bytes`) at its last path."""
     limits: Limits = field(default_factory=Limits)
     workdir: str = "."
     """Where to start, below the workspace."""
