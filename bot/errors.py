@@ -67,6 +67,22 @@ class RetryLater(BotError):
         super().__init__(sentence, **details)
 
 
+class AgentFailure(BotError):
+    """An agent could not finish its part of the work."""
+
+
+class ModelUnavailable(AgentFailure):
+    """The model did not answer, though it was asked several times."""
+
+
+class ModelOutputInvalid(AgentFailure):
+    """The model's answer could not be used, and neither could its second try."""
+
+
+class BudgetExceeded(BotError):
+    """This run has used up its budget."""
+
+
 class StaleEpoch(BaseException):
     """Another worker has claimed this run since; nothing more may be written for it here.
 
