@@ -16,11 +16,13 @@ from workspace.contracts import (
     CommitSha,
     Frozen,
     RepositoryId,
+    Round,
     RunId,
     Scope,
     Sha256,
     SuiteId,
     TaskId,
+    WorkerRecord,
 )
 
 MAX_WORKERS = 4
@@ -187,3 +189,50 @@ class CandidateEnvelope(Frozen):
     def needs_review(self) -> bool:
         """Whether there is something a person must decide: it passed and it changes the base."""
         return self.passed and self.candidate_sha != self.original_base_sha
+
+
+# --- how rounds and runs end --------------------------------------------------------------------
+
+Outcome = Literal[
+    "promoted",
+    "reported",
+    "failed",
+    "rejected",
+    "revised",
+    "merged_elsewhere",
+    "cancelled",
+    "expired",
+    "refused",
+    "conflicted",
+]
+
+
+class WorkerResult(Frozen):
+    """What Git says one worker changed, and beside it the worker's own words."""
+
+    output: WorkerOutput
+    record: WorkerRecord
+
+
+class RoundResult(Frozen):
+    """How one round ended. Without a candidate there is no envelope, only the reason."""
+
+    round: Round
+    passed: bool
+    failure: str = ""
+    envelope: CandidateEnvelope | None = None
+
+    @property
+    def reviewable(self) -> CandidateEnvelope:
+        """The envelope a person decides about. Raises ValueError when there is none."""
+        if self.envelope is None or not self.envelope.needs_review:
+            raise ValueError(f"round {self.round} has nothing to review")
+        return self.envelope
+
+
+class Ending(Frozen):
+    """How a run ended, in one sentence for people; `sha` is what the base branch received."""
+
+    outcome: Outcome
+    sentence: str
+    sha: CommitSha | None = None
