@@ -47,6 +47,11 @@ class RunNotFound(StorageError):
 class LiveRunExists(BotError):
     """This issue already has a run that has not ended; cancel it or wait for its end."""
 
+    def __init__(self, run_id: str) -> None:
+        """Name the run that lives."""
+        self.run_id = run_id
+        super().__init__(run_id=run_id)
+
 
 class PieceConflict(StorageError):
     """A finished piece of work was about to be replaced by a different one."""
