@@ -310,6 +310,8 @@ class ClassicProtection:
     push_allowance: PushAllowance | None = None
     enforce_admins: bool = False
     block_creations: bool = False
+    allow_force_pushes: bool = False
+    required_deployments: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,6 +334,7 @@ class BranchProtection:
 
     classic: ClassicProtection | None = None
     rules: tuple[Rule, ...] = ()
+    merge_queue: bool = False
 
 
 # --- what is written ----------------------------------------------------------------------------
