@@ -233,6 +233,9 @@ class Conflict(Frozen):
 # --- what exit codes say ------------------------------------------------------------------------
 
 Termination = Literal["exit", "timeout", "oom", "output_limit", "killed"]
+#: A planted test that must fail: it did, it did not (somebody forges results), the runner does not
+#: take one up, or there was no need or no JUnit to look for it in.
+Canary = Literal["failed", "not_failed", "not_placed", "not_run"]
 
 
 class TestOutcome(Frozen):
@@ -269,8 +272,11 @@ class SuiteResult(Frozen):
     pass_to_fail: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     new: tuple[str, ...] = ()
-    weakened: tuple[str, ...] = ()
+    weakened: tuple[str, ...] = Field(
+        default=(), description="passed on the base, fail in the base's version on the candidate"
+    )
     flaky: bool = False
+    canary: Canary = Field(default="not_run", description="enters no digest")
     base_passed: bool | None = None
     duration_seconds: float = 0
     log: Artifact
@@ -290,6 +296,10 @@ class TestReport(Frozen):
     passed: bool
     exit_codes: dict[str, int | None]
     suites: tuple[SuiteResult, ...]
+    restored: tuple[GitPath, ...] = Field(
+        default=(), description="runner configuration judged as the base has it"
+    )
+    changed_tests: tuple[GitPath, ...] = ()
     sandbox: str
     guarantees: dict[str, bool] = {}
     artifact_uri: str

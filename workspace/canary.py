@@ -1,0 +1,112 @@
+"""A test that must fail, planted where a suite's own tests are.
+
+In: a tree and the test files in it. Out: the same tree with one failing test of a random name
+appended to each test file, and which of them a JUnit report shows as failed. Why: code that patches
+the reporter so that failures count as passes makes the canary pass, too. It runs apart from the
+run that is judged; its name and outcome enter no digest.
+
+Where a suite takes the canary up is learned on the base commit: a file in which it was seen to
+fail there must show it again on the candidate.
+"""
+
+import re
+import secrets
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from workspace.contracts import RepositoryId, TestOutcome
+from workspace.runner_configuration import is_named_as_test
+from workspace.tree_entries import Entries, TreeEntry, TreeStore
+
+#: How many files get a canary; the first by name.
+MAX_FILES: Final = 200
+_MAX_BYTES: Final = 1_000_000
+_JAVASCRIPT: Final = re.compile(r"\.[cm]?[jt]sx?$")
+_JAVASCRIPT_TEST: Final = re.compile(r"(?<![\w.])(test|it)(?:\.\w+)*\s*\(")
+_MAIN_GUARD: Final = re.compile(r"^if\s+__name__\s*==", re.MULTILINE)
+_FAILED: Final = ("failed", "error")
+
+
+class Canary(NamedTuple):
+    """One planting: a random word, and the files by their number."""
+
+    token: str
+    files: tuple[str, ...]
+
+    def seen_failing(self, outcomes: Iterable[TestOutcome]) -> frozenset[str]:
+        """Return the files whose canary a report shows as failed."""
+        pattern = re.compile(rf"{self.token}_(\d+)")
+        numbers = {
+            int(match.group(1))
+            for test in outcomes
+            if test.outcome in _FAILED
+            for match in pattern.finditer(test.name)
+        }
+        return frozenset(self.files[number] for number in numbers if number < len(self.files))
+
+
+async def plant_canary(
+    trees: TreeStore,
+    repository: RepositoryId,
+    entries: Mapping[str, TreeEntry],
+    only: Collection[str] | None = None,
+) -> tuple[Entries, Canary]:
+    """Return the tree with canaries, in `only` those files or in every test file it knows.
+
+    Test files in Python and in JavaScript or TypeScript can take one; a tree without any comes back
+    as it was, with a canary of no files.
+    """
+    token = "canary_" + secrets.token_hex(8)
+    planted: Entries = dict(entries)
+    files: list[str] = []
+    for path in sorted(_test_files(entries) if only is None else only):
+        entry = entries.get(path)
+        if entry is None or not entry.is_file or len(files) == MAX_FILES:
+            continue
+        content = await trees.read_blob(repository, entry.object_id)
+        with_canary = _append(path, content, f"{token}_{len(files)}")
+        if with_canary is not None:
+            planted[path] = TreeEntry(entry.mode, await trees.write_blob(repository, with_canary))
+            files.append(path)
+    return planted, Canary(token, tuple(files))
+
+
+def _test_files(entries: Mapping[str, TreeEntry]) -> Iterable[str]:
+    return (path for path in entries if is_named_as_test(path) or "/__tests__/" in f"/{path}")
+
+
+def _append(path: str, content: bytes, name: str) -> bytes | None:
+    if len(content) > _MAX_BYTES:
+        return None
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        return None
+    if path.endswith(".py"):
+        return _python(text, name).encode()
+    if _JAVASCRIPT.search(path):
+        return _javascript(text, name)
+    return None
+
+
+def _python(text: str, name: str) -> str:
+    """Append a `unittest.TestCase`, which pytest and unittest both collect."""
+    test = (
+        f"\n\nimport unittest as _unittest_{name}\n\n\n"
+        f"class Test_{name}(_unittest_{name}.TestCase):\n"
+        f"    def test_{name}(self):\n"
+        f"        raise AssertionError('this test must fail')\n"
+    )
+    guard = _MAIN_GUARD.search(text)
+    if guard is None:
+        return text.rstrip("\\\n") + test
+    return text[: guard.start()] + test.lstrip("\n") + "\n\n" + text[guard.start() :]
+
+
+def _javascript(text: str, name: str) -> bytes | None:
+    """Append a call of the same function by which the file's own tests are declared."""
+    found = _JAVASCRIPT_TEST.search(text)
+    if found is None:
+        return None
+    call = f'\n;{found.group(1)}("{name}", () => {{ throw new Error("this test must fail"); }});\n'
+    return (text + call).encode()

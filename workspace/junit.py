@@ -1,0 +1,107 @@
+"""JUnit XML, as written by code nobody trusts.
+
+In: the bytes of a report. Out: test outcomes with bounded texts. The file was made inside the
+sandbox by the code under test, so documents with a DTD (entity bombs, external entities), too many
+tests or too deep a nesting are refused rather than read.
+"""
+
+from itertools import islice
+from typing import Final
+from xml.etree import ElementTree as ET
+from xml.parsers import expat
+
+from junitparser import Error, Failure, Skipped, TestCase
+
+from workspace.contracts import TestOutcome
+from workspace.errors import WorkspaceError
+
+MAX_BYTES: Final = 32 * 1024 * 1024
+MAX_TESTS: Final = 100_000
+MAX_DEPTH: Final = 64
+MAX_NAME: Final = 1000
+MAX_MESSAGE: Final = 2000
+
+
+class JUnitUnreadable(WorkspaceError):
+    """The JUnit file is not a report this bot reads."""
+
+
+def parse_junit(content: bytes) -> tuple[TestOutcome, ...]:
+    """Return every test of a JUnit report, in the order of the file.
+
+    Raises:
+        JUnitUnreadable: Not XML, not JUnit, a DTD, or beyond the limits above.
+    """
+    try:
+        root = _parse_xml(content)
+    except (expat.ExpatError, ValueError, LookupError) as error:
+        raise JUnitUnreadable(f"the JUnit file cannot be read: {error}") from error
+    if root.tag not in ("testsuites", "testsuite"):
+        raise JUnitUnreadable(f"the JUnit file begins with <{root.tag[:40]}>")
+    cases = list(islice(root.iter("testcase"), MAX_TESTS + 1))
+    if len(cases) > MAX_TESTS:
+        raise JUnitUnreadable(f"the JUnit file holds more than {MAX_TESTS} tests")
+    return tuple(_outcome(TestCase.fromelem(case)) for case in cases)  # type: ignore[no-untyped-call]
+
+
+def _parse_xml(content: bytes) -> ET.Element:
+    if len(content) > MAX_BYTES:
+        raise JUnitUnreadable(f"the JUnit file is larger than {MAX_BYTES} bytes")
+    builder = ET.TreeBuilder()
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    depth = 0
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise JUnitUnreadable(f"the JUnit file nests deeper than {MAX_DEPTH}")
+        builder.start(name, attributes)
+
+    def end(name: str) -> None:
+        nonlocal depth
+        depth -= 1
+        builder.end(name)
+
+    def refuse_doctype(*_: object) -> None:
+        raise JUnitUnreadable("the JUnit file declares a document type")
+
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.CharacterDataHandler = builder.data
+    parser.StartDoctypeDeclHandler = refuse_doctype
+    parser.Parse(content, True)  # noqa: FBT003 - expat's own signature
+    return builder.close()
+
+
+def _outcome(case: TestCase) -> TestOutcome:
+    results = list(case.result)
+    kinds = {type(result) for result in results}
+    outcome = (
+        "error"
+        if Error in kinds
+        else "failed"
+        if Failure in kinds
+        else "skipped"
+        if Skipped in kinds
+        else "passed"
+    )
+    words = next((result.message or result.text for result in results), None) or ""
+    attributes = case._elem.attrib  # noqa: SLF001 - pytest's file and line have no accessor
+    return TestOutcome(
+        class_name=_bounded(case.classname, MAX_NAME),
+        name=_bounded(case.name, MAX_NAME),
+        outcome=outcome,
+        message=_bounded(words, MAX_MESSAGE),
+        file=_bounded(attributes.get("file"), MAX_NAME) or None,
+        line=_line(attributes.get("line")),
+    )
+
+
+def _bounded(text: str | None, limit: int) -> str:
+    return (text or "").strip()[:limit]
+
+
+def _line(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else None  # noqa: PLR2004 - a line number fits nine digits

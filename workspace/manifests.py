@@ -1,0 +1,143 @@
+"""Manifests that describe both the product and how its suites run.
+
+In: a manifest of the base commit and of the candidate. Out: the candidate's manifest with the
+runner's sections of the base. A candidate may add a dependency or an entry point; what it says
+about test runners, linters and scripts is not used for the judged run.
+
+A manifest that cannot be parsed is left as the candidate made it: its tools fail on it, as they
+would after the merge.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import tomli_w
+
+#: Tables of pyproject.toml; a path of keys each.
+_TOML_SECTIONS: Final = (
+    *(("tool", name) for name in ("pytest", "coverage", "tox", "nox", "poe", "taskipy", "nose2")),
+    *(("tool", name) for name in ("unittest", "ruff", "mypy", "pylint", "flake8", "pyright")),
+    *(("tool", name) for name in ("basedpyright", "isort", "black", "bandit", "pydocstyle")),
+    *(("tool", "hatch", name) for name in ("envs", "env")),
+    *(("tool", name, "scripts") for name in ("pdm", "rye")),
+    ("tool", "pixi", "tasks"),
+)
+#: Keys of package.json and composer.json; a path each.
+_JSON_KEYS: Final = tuple(
+    (name,)
+    for name in (
+        *("scripts", "jest", "vitest", "mocha", "ava", "tap", "nyc", "c8", "babel"),
+        *("eslintConfig", "eslintIgnore", "prettier", "xo", "wireit", "config"),
+    )
+)
+#: Sections of setup.cfg, by the beginning of their name.
+_INI_SECTIONS: Final = re.compile(
+    r"^(tool:pytest|pytest|coverage:|tox|nosetests|nose2|unittest|aliases|flake8|mypy|pylint|isort"
+    r"|pycodestyle|pydocstyle|pep8|bandit)"
+)
+_INI_HEADER: Final = re.compile(rb"^\[([^\]\r\n]*)\]", re.MULTILINE)
+
+_ABSENT: Final = object()
+
+
+def restore_sections(name: str, base: bytes, candidate: bytes) -> bytes:
+    """Return the candidate's manifest with the runner's sections of the base.
+
+    Args:
+        name: The file's name, one of `MANIFESTS`.
+        base: The base's bytes, empty when the base has none.
+        candidate: The candidate's bytes, empty when the candidate has none.
+
+    Returns:
+        `candidate` itself when its sections already are the base's.
+    """
+    return MANIFESTS[name](base, candidate)
+
+
+def _restore_toml(base: bytes, candidate: bytes) -> bytes:
+    try:
+        before, after = tomllib.loads(base.decode()), tomllib.loads(candidate.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError):
+        return candidate
+    if not _take(_TOML_SECTIONS, before, after):
+        return candidate
+    return tomli_w.dumps(after).encode()
+
+
+def _restore_json(base: bytes, candidate: bytes) -> bytes:
+    try:
+        before, after = json.loads(base or b"{}"), json.loads(candidate or b"{}")
+    except (ValueError, RecursionError):
+        return candidate
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return candidate
+    if not _take(_JSON_KEYS, before, after):
+        return candidate
+    return json.dumps(after, indent=2).encode() + b"\n"
+
+
+def _take(
+    paths: tuple[tuple[str, ...], ...], base: Mapping[str, Any], into: dict[str, Any]
+) -> bool:
+    """Make `into` hold what `base` holds at each path of keys; say whether that changed it."""
+    changed = False
+    for path in paths:
+        value = _at(base, path)
+        if value != _at(into, path):
+            _put(into, path, value)
+            changed = True
+    return changed
+
+
+def _at(table: Any, path: tuple[str, ...]) -> Any:
+    for key in path:
+        if not isinstance(table, Mapping) or key not in table:
+            return _ABSENT
+        table = table[key]
+    return table
+
+
+def _put(table: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    for key in path[:-1]:
+        inner = table.get(key)
+        if not isinstance(inner, dict):
+            inner = {}
+            table[key] = inner
+        table = inner
+    if value is _ABSENT:
+        table.pop(path[-1], None)
+    else:
+        table[path[-1]] = value
+
+
+def _restore_ini(base: bytes, candidate: bytes) -> bytes:
+    """Splice by section: INI values that look like headers cannot start a line."""
+    before, after = _ini_sections(base), _ini_sections(candidate)
+    wanted = [text for name, text in before if _INI_SECTIONS.match(name)]
+    found = [text for name, text in after if _INI_SECTIONS.match(name)]
+    if [text.strip() for text in wanted] == [text.strip() for text in found]:
+        return candidate
+    kept = [text for name, text in after if not _INI_SECTIONS.match(name)]
+    return b"\n".join(text.rstrip(b"\r\n") + b"\n" for text in (*kept, *wanted) if text.strip())
+
+
+def _ini_sections(content: bytes) -> list[tuple[str, bytes]]:
+    headers = list(_INI_HEADER.finditer(content))
+    starts = [header.start() for header in headers]
+    names = [header.group(1).decode("utf-8", "replace").strip() for header in headers]
+    texts = [
+        content[start:end] for start, end in zip(starts, [*starts[1:], len(content)], strict=True)
+    ]
+    preamble = content[: starts[0]] if starts else content
+    return [("", preamble), *zip(names, texts, strict=True)]
+
+
+MANIFESTS: Final[Mapping[str, Callable[[bytes, bytes], bytes]]] = {
+    "pyproject.toml": _restore_toml,
+    "package.json": _restore_json,
+    "composer.json": _restore_json,
+    "setup.cfg": _restore_ini,
+}

@@ -1,0 +1,258 @@
+"""Which files decide how a suite runs, and how they are taken from the base commit.
+
+In: the trees of base and candidate, and what policy allows. Out: the tree a suite is judged on, and
+the paths in which it differs from the candidate. Why: a planted `conftest.py`, `sitecustomize.py`,
+`pytest.py`, `pytest.ini` or stale `.pyc` each turns a failing suite into exit 0. What a candidate
+changes or adds of these is not used for the judged run; only `writes.allow` in policy lifts that.
+
+Four kinds:
+
+- whole files, at any depth (`is_runner_configuration`): settings of test runners, linters and build
+  tools, files that interpreters load by themselves, compiled files, vendored packages;
+- sections of manifests that also describe the product (`restore_sections`): `[tool.pytest…]` of
+  pyproject.toml, `scripts` and `jest` of package.json, `[tool:pytest]` of setup.cfg. The other
+  sections stay the candidate's, so that it may add a dependency or an entry point;
+- new modules that would be imported instead of the standard library's or a dependency's;
+- scripts that the suite's own command names, such as `scripts/test.sh`.
+"""
+
+import re
+import sys
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
+from pathlib import PurePosixPath
+from typing import Final
+
+from wcmatch import glob
+
+from workspace.contracts import RepositoryId
+from workspace.environment import command_words
+from workspace.manifests import MANIFESTS, restore_sections
+from workspace.tree_entries import Entries, TreeEntry, TreeStore, changed_paths, with_entry
+
+#: Globs over the last component of a path, lower case.
+RUNNER_FILES: Final = (
+    # Python: pytest, unittest, nose2, tox, nox, coverage, and what the interpreter loads by itself
+    *("conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini"),
+    *("tox.toml", "noxfile.py", "hatch.toml", ".coveragerc", ".coveragerc.toml", "nose2.cfg"),
+    *("unittest.cfg", "*.pth", "*.pyc", "*.pyo"),
+    # JavaScript: jest, vitest, mocha, ava, tap, karma, transforms, package managers
+    *("jest.config.*", "jest-preset.*", "jest.setup.*", "setuptests.*", "vitest.config.*"),
+    *("vitest.workspace.*", "vitest.setup.*", "vite.config.*", ".mocharc*", ".nycrc*", ".c8rc*"),
+    *("ava.config.*", ".taprc", "karma.conf.*", "playwright.config.*", "cypress.config.*"),
+    *("babel.config.*", ".babelrc*", ".swcrc", ".npmrc", ".yarnrc", ".yarnrc.yml", "bunfig.toml"),
+    *(".pnpmfile.cjs", ".pnp.cjs", ".pnp.loader.mjs", "node_modules"),
+    # linters and type checkers: they are suites too
+    *("ruff.toml", ".ruff.toml", ".flake8", "mypy.ini", ".mypy.ini", ".pylintrc", "pylintrc"),
+    *("pyrightconfig.json", ".eslintrc*", "eslint.config.*", ".eslintignore", ".prettierrc*"),
+    *("biome.json", "biome.jsonc", ".golangci.*", "clippy.toml", ".clippy.toml", "rustfmt.toml"),
+    # build tools and others
+    *("makefile", "gnumakefile", "*.mk", "justfile", ".justfile", "taskfile.y*ml", "rakefile"),
+    *(".rspec", "phpunit.xml", "phpunit.xml.dist", "gradlew", "mvnw", ".bazelrc"),
+)
+#: Folders whose whole content is runner configuration, wherever they stand.
+RUNNER_FOLDERS: Final = ("node_modules", "__pycache__", ".mvn", ".cargo")
+#: Modules that are never a product's own: loaded by the interpreter, or the runner itself.
+RUNNER_MODULES: Final = (
+    *("sitecustomize", "usercustomize", "pytest", "_pytest", "pluggy", "iniconfig", "xmlrunner"),
+)
+#: Names in the standard library that projects do use for themselves, and that nobody imports.
+_HARMLESS: Final = frozenset({"test", "this", "antigravity", "idlelib", "turtledemo", "turtle"})
+_MODULE_SUFFIXES: Final = (".py", ".pyc", ".so", ".pyd")
+_SCRIPT_SUFFIXES: Final = (".sh", ".bash", ".zsh", ".ps1", ".mk")
+_SCRIPT_FOLDERS: Final = frozenset({"scripts", "script", "tools", "ci", ".ci", "bin", "hack"})
+_SCRIPT_NAME: Final = re.compile(r"(^|[_.-])(run|tests?|checks?|lint|ci|junit|suite)([_.-]|$)")
+_TEST_NAME: Final = re.compile(
+    r"^(test_.*\.py|.*_test\.py|tests?\.py|.*[._-](test|spec)\.[cm]?[jt]sx?|.*_test\.go"
+    r"|(test_.*|.*_(test|spec))\.rb|.*(Test|Tests|Spec|IT)\.(java|kt|scala|cs|php)|.*_test\.exs)$"
+)
+_TEST_FOLDERS: Final = frozenset(
+    {"test", "tests", "testing", "spec", "specs", "__tests__", "__snapshots__", "__mocks__"}
+)
+_GLOB_FLAGS: Final = glob.GLOBSTAR | glob.DOTGLOB | glob.FORCEUNIX | glob.CASE
+
+
+def is_runner_configuration(path: str) -> bool:
+    """Whether the whole file decides how suites run; what a worker may not claim or change.
+
+    Manifests such as pyproject.toml are not: only some of their sections are (`manifests`).
+    """
+    parts = _folded(path).split("/")
+    name = parts[-1]
+    return (
+        any(part in RUNNER_FOLDERS for part in parts)
+        or glob.globmatch(name, RUNNER_FILES, flags=_GLOB_FLAGS)
+        or _module_name(parts) in RUNNER_MODULES
+    )
+
+
+def is_test_file(path: str) -> bool:
+    """Whether a path is a test by its name, or lies in a folder of tests (fixtures, snapshots)."""
+    parts = path.split("/")
+    return _TEST_NAME.match(parts[-1]) is not None or not _TEST_FOLDERS.isdisjoint(parts[:-1])
+
+
+def is_named_as_test(path: str) -> bool:
+    """Whether a path is a test by its own name."""
+    return _TEST_NAME.match(path.rsplit("/", 1)[-1]) is not None
+
+
+def is_allowed(path: str, allow: Sequence[str]) -> bool:
+    """Whether a glob of policy's `writes.allow` lifts the rule for this path."""
+    return bool(allow) and glob.globmatch(path, list(allow), flags=_GLOB_FLAGS)
+
+
+async def judged_entries(
+    trees: TreeStore,
+    repository: RepositoryId,
+    base: Mapping[str, TreeEntry],
+    candidate: Mapping[str, TreeEntry],
+    *,
+    allow: Sequence[str] = (),
+    commands: Iterable[str] = (),
+    importable: Collection[str] = (),
+) -> tuple[Entries, tuple[str, ...]]:
+    """Return the entries to judge, and the paths in which they are the base's instead.
+
+    Args:
+        trees: The repository's objects.
+        repository: Whose objects they are.
+        base: The base commit's entries.
+        candidate: The candidate's entries.
+        allow: Globs from policy under which the candidate's version is used.
+        commands: The suites' commands; scripts they name come from the base.
+        importable: Top-level names of the modules among the sealed dependencies.
+    """
+    judged = dict(candidate)
+    named = {path for command in commands for path in scripts_named_by(command, base)}
+    shadows = _shadowing(base, candidate, importable)
+    restored = []
+    for path in changed_paths(base, candidate):
+        if is_allowed(path, allow):
+            continue
+        if is_runner_configuration(path) or path in named or path in shadows:
+            with_entry(judged, path, base.get(path))
+            restored.append(path)
+        elif path.rsplit("/", 1)[-1] in MANIFESTS:
+            entry = await _manifest_entry(trees, repository, path, base, candidate)
+            if entry != candidate.get(path):
+                with_entry(judged, path, entry)
+                restored.append(path)
+    return judged, tuple(restored)
+
+
+def base_tests_entries(
+    base: Mapping[str, TreeEntry], judged: Mapping[str, TreeEntry]
+) -> tuple[Entries, tuple[str, ...]]:
+    """Return the judged entries with the base's tests, and the base's tests that differ in it.
+
+    Without any changed or deleted test there is nothing to run twice: the second value is empty.
+    """
+    changed = [path for path in changed_paths(base, judged) if is_test_file(path)]
+    with_base_tests = dict(judged)
+    for path in changed:
+        with_entry(with_base_tests, path, base.get(path))
+    return with_base_tests, tuple(path for path in changed if path in base)
+
+
+def scripts_named_by(command: str, entries: Mapping[str, TreeEntry]) -> frozenset[str]:
+    """Return the repository's own scripts that a suite's command starts.
+
+    A file counts when it is a shell script, lies in a folder for scripts, or has a runner's name;
+    a product's own entry point (`python app.py --self-test`) is what the suite judges, not how.
+    """
+    words = command_words(command)
+    paths = {str(PurePosixPath(word)) for word in words}
+    for flag, module in pairwise(words):
+        if flag == "-m":
+            stem = module.replace(".", "/")
+            paths |= {f"{stem}.py", f"{stem}/__main__.py", f"{stem}/__init__.py"}
+    return frozenset(path for path in paths if path in entries and _is_script(path))
+
+
+def _is_script(path: str) -> bool:
+    folders, name = path.split("/")[:-1], path.rsplit("/", 1)[-1]
+    return not is_named_as_test(path) and (
+        name.endswith(_SCRIPT_SUFFIXES)
+        or not _SCRIPT_FOLDERS.isdisjoint(folders)
+        or not _TEST_FOLDERS.isdisjoint(folders)
+        or _SCRIPT_NAME.search(name) is not None
+    )
+
+
+def _folded(path: str) -> str:
+    return unicodedata.normalize("NFC", path).casefold()
+
+
+def _module_name(parts: Sequence[str]) -> str | None:
+    """Return the name under which Python could import a file, seen from its own folder."""
+    name = parts[-1]
+    if not name.endswith(_MODULE_SUFFIXES):
+        return None
+    stem = name.split(".", 1)[0]
+    if stem == "__init__":
+        return parts[-2] if len(parts) > 1 else None
+    return stem
+
+
+def _shadowing(
+    base: Mapping[str, TreeEntry],
+    candidate: Mapping[str, TreeEntry],
+    importable: Collection[str],
+) -> frozenset[str]:
+    """Return the candidate's files under top-level module names that are new and already taken."""
+    taken = (sys.stdlib_module_names | set(importable)) - _HARMLESS
+    roots = _import_roots(base) | _import_roots(candidate)
+    mine = set(_top_level(base, roots).values())
+    return frozenset(
+        path
+        for path, name in _top_level(candidate, roots).items()
+        if name.rsplit("/", 1)[-1] in taken and name not in mine
+    )
+
+
+def _import_roots(entries: Mapping[str, TreeEntry]) -> set[str]:
+    """Return the folders that runners put on Python's path: the root, sources, tests."""
+    tests = {
+        path.rpartition("/")[0]
+        for path in entries
+        if path.endswith(".py") and (is_named_as_test(path) or path.endswith("conftest.py"))
+    }
+    packages = {path.rpartition("/")[0] for path in entries if path.endswith("/__init__.py")}
+    return {"", "src", "lib", "python"} | (tests - packages)
+
+
+def _top_level(entries: Mapping[str, TreeEntry], roots: Collection[str]) -> dict[str, str]:
+    """Return path → root and top-level module name, for every file importable from a root."""
+    packages = {
+        path.rpartition("/")[0]
+        for path in entries
+        if path.rsplit("/", 1)[-1].split(".", 1)[0] == "__init__"
+    }
+    found = {}
+    for path in entries:
+        parts = path.split("/")
+        for depth in range(len(parts)):
+            prefix = "/".join([*parts[:depth], parts[depth]])
+            is_module = depth == len(parts) - 1 and path.endswith(_MODULE_SUFFIXES)
+            if "/".join(parts[:depth]) in roots and (is_module or prefix in packages):
+                found[path] = prefix.removesuffix(parts[depth]) + parts[depth].split(".", 1)[0]
+    return found
+
+
+async def _manifest_entry(
+    trees: TreeStore,
+    repository: RepositoryId,
+    path: str,
+    base: Mapping[str, TreeEntry],
+    candidate: Mapping[str, TreeEntry],
+) -> TreeEntry | None:
+    """Return a manifest's entry with the runner's sections of the base."""
+    old, new = base.get(path), candidate.get(path)
+    before = await trees.read_blob(repository, old.object_id) if old and old.is_file else b""
+    after = await trees.read_blob(repository, new.object_id) if new and new.is_file else b""
+    content = restore_sections(path.rsplit("/", 1)[-1], before, after)
+    if content == after:
+        return new
+    return TreeEntry("100644", await trees.write_blob(repository, content))

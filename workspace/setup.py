@@ -1,0 +1,255 @@
+"""Dependencies: installed once by policy's `setup` command, sealed, and mounted at /deps.
+
+In: the command, its named input files as the base commit has them, and what it may reach. Out: a
+folder that nothing changes any more, and its seal, which enters every run key.
+
+The convention a `setup` command can rely on:
+
+- it starts in a throw-away folder that holds its inputs and nothing else of the repository;
+- what it leaves in `$ULTRACODE_DEPS` (`/deps`) is kept, and suites find it at the same path;
+- `pip install …` without a target goes to `/deps/python` (`PIP_TARGET`), which suites have on
+  `PYTHONPATH`; a `node_modules` it leaves beside its inputs is moved to `/deps/node_modules`, which
+  suites find as their own; programs in `/deps/bin`, `/deps/python/bin` and
+  `/deps/node_modules/.bin` are on `PATH`.
+"""
+
+import asyncio
+import contextlib
+import errno
+import hashlib
+import os
+import platform
+import secrets
+import shutil
+import stat
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import orjson
+from wcmatch import glob
+
+from workspace.contracts import RunPin, SandboxLimits, Setup, Sha256
+from workspace.digest import canonical_digest
+from workspace.environment import setup_environment
+from workspace.errors import WorkspaceRefusal
+from workspace.sandbox.backend import Job, Limits, Sandbox
+from workspace.tree_entries import Entries, TreeStore
+
+SETUP_VERSION: Final = 1
+_SCRIPT: Final = (
+    'sh -c "$1" || exit; [ ! -d node_modules ] || mv node_modules "$ULTRACODE_DEPS/node_modules"'
+)
+_LOG_TAIL: Final = 4000
+
+
+class SetupFailed(WorkspaceRefusal):
+    """The set-up command did not end well; the message is for people, `log` is its output."""
+
+    def __init__(self, sentence: str, log: bytes = b"") -> None:
+        """Keep the end of the output beside the sentence."""
+        super().__init__(sentence)
+        self.log = log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealedDependencies:
+    """What set-up installed."""
+
+    folder: Path
+    """On the host; suites see it read-only at /deps."""
+    seal: Sha256
+    """Over the key and the content: equal seals mean equal files."""
+    importable: tuple[str, ...]
+    """Top-level Python modules among them, so that a candidate's new module cannot hide one."""
+
+    @property
+    def has_node_modules(self) -> bool:
+        """Whether there are packages for Node."""
+        return (self.folder / "node_modules").is_dir()
+
+
+class Dependencies:
+    """Sealed dependencies of all repositories, below one folder of the data directory."""
+
+    def __init__(self, folder: Path, *, sandbox: Sandbox, trees: TreeStore) -> None:
+        """Keep dependencies below `folder`, which sandbox users must be able to reach."""
+        self._folder = folder
+        self._sandbox = sandbox
+        self._trees = trees
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def seal(self, pin: RunPin) -> SealedDependencies | None:
+        """Return the run's dependencies, installing them unless they are there.
+
+        Raises:
+            SetupFailed: The base lacks an input, or the command failed.
+            SandboxError: The sandbox failed, or may not open the network that policy names.
+        """
+        if pin.setup is None:
+            return None
+        inputs = await self._inputs(pin, pin.setup)
+        key = dependency_key(pin.repo.id, pin.setup, pin.sandbox, inputs)
+        home = self._folder / str(pin.repo.id) / key
+        async with self._locks[key]:
+            if not (home / "seal.json").exists():
+                await self._install(pin, pin.setup, inputs, home)
+        return await asyncio.to_thread(_load, home)
+
+    async def _inputs(self, pin: RunPin, setup: Setup) -> Entries:
+        base = await self._trees.entries(pin.repo.id, pin.original_base_sha)
+        found: Entries = {}
+        for pattern in setup.inputs:
+            flags = glob.GLOBSTAR | glob.DOTGLOB | glob.FORCEUNIX | glob.CASE
+            matching = {
+                path: entry
+                for path, entry in base.items()
+                if entry.is_file and (path == pattern or glob.globmatch(path, pattern, flags=flags))
+            }
+            if not matching:
+                raise SetupFailed(f"the base commit has no file for the set-up input {pattern}")
+            found |= matching
+        return found
+
+    async def _install(self, pin: RunPin, setup: Setup, inputs: Entries, home: Path) -> None:
+        staging = home.with_name(f".{home.name}.{secrets.token_hex(6)}")
+        folders = {name: staging / name for name in ("inputs", "deps")}
+        try:
+            await asyncio.to_thread(_make_folders, staging, *folders.values())
+            tree = await self._trees.write_tree(pin.repo.id, inputs)
+            await self._trees.checkout(pin.repo.id, tree, folders["inputs"])
+            await self._run(pin, setup, **folders)
+            await asyncio.to_thread(_seal, staging, home)
+        finally:
+            await asyncio.to_thread(_remove, staging)
+
+    async def _run(self, pin: RunPin, setup: Setup, *, inputs: Path, deps: Path) -> None:
+        confined = self._sandbox.guarantees.get("network_denied", False)
+        outcome = await self._sandbox.run(
+            Job(
+                command=("/bin/sh", "-c", _SCRIPT, "setup", setup.run),
+                workspace=inputs,
+                read_only=True,
+                env=setup_environment(),
+                deps=deps,
+                deps_writable=True,
+                # A sandbox that denies no network has none to open: `local`, under trust only.
+                network=setup.network if confined else (),
+                limits=Limits(
+                    wall_seconds=setup.timeout_seconds,
+                    memory_bytes=pin.sandbox.memory_bytes,
+                    cpus=pin.sandbox.cpus,
+                    disk_bytes=pin.sandbox.disk_bytes,
+                ),
+            )
+        )
+        if outcome.termination != "exit":
+            raise SetupFailed(f"set-up ended by {outcome.termination}", outcome.output[-_LOG_TAIL:])
+        if outcome.exit_code != 0:
+            sentence = f"set-up ended with exit code {outcome.exit_code}"
+            raise SetupFailed(sentence, outcome.output[-_LOG_TAIL:])
+
+
+def dependency_key(
+    repository: int, setup: Setup, sandbox: SandboxLimits, inputs: Entries
+) -> Sha256:
+    """Return the key under which dependencies are kept: all that set-up can depend on."""
+    return canonical_digest(
+        {
+            "version": SETUP_VERSION,
+            "repository": repository,
+            "command": setup.run,
+            "network": sorted(setup.network),
+            "image": sandbox.image,
+            "architecture": platform.machine(),
+            "inputs": {path: [*entry] for path, entry in inputs.items()},
+        }
+    )
+
+
+def _make_folders(*folders: Path) -> None:
+    for folder in folders:
+        folder.mkdir(parents=True, mode=0o755)
+
+
+def _seal(staging: Path, home: Path) -> None:
+    """Make the dependencies read-only, note their seal, and move them to where they stay."""
+    deps = staging / "deps"
+    content = _content_digest(deps)
+    seal = {
+        "seal": canonical_digest({"key": home.name, "content": content}),
+        "importable": _importable(deps / "python"),
+    }
+    shutil.rmtree(staging / "inputs")
+    (staging / "seal.json").write_bytes(orjson.dumps(seal))
+    try:
+        staging.rename(home)
+    except OSError as error:  # another process was faster: its result is as good
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+
+
+def _load(home: Path) -> SealedDependencies:
+    seal = orjson.loads((home / "seal.json").read_bytes())
+    return SealedDependencies(
+        folder=home / "deps", seal=seal["seal"], importable=tuple(seal["importable"])
+    )
+
+
+def _content_digest(folder: Path) -> Sha256:
+    """Return a digest over names, kinds, executable bits and contents; makes all of it read-only.
+
+    Compiled Python is left out: it repeats its source and holds times.
+    """
+    facts: dict[str, list[str]] = {}
+    for path, status in _walk(folder):
+        relative = path.relative_to(folder)
+        if relative.suffix == ".pyc":
+            path.unlink()
+        elif stat.S_ISLNK(status.st_mode):
+            facts[_name(relative)] = ["link", os.fsencode(path.readlink()).hex()]
+        elif stat.S_ISREG(status.st_mode):
+            executable = bool(status.st_mode & 0o111)
+            path.chmod(0o555 if executable else 0o444)
+            facts[_name(relative)] = ["program" if executable else "file", _file_digest(path)]
+        else:
+            raise SetupFailed(f"set-up left a special file: {_name(relative)}")
+    return canonical_digest(facts)
+
+
+def _walk(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    for parent, folders, files in os.walk(folder):
+        links = [name for name in folders if Path(parent, name).is_symlink()]
+        for name in sorted([*files, *links]):
+            path = Path(parent, name)
+            yield path, path.lstat()
+        Path(parent).chmod(0o755)
+
+
+def _name(relative: Path) -> str:
+    return os.fsencode(relative).decode("utf-8", "backslashreplace")
+
+
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _importable(folder: Path) -> list[str]:
+    names = set()
+    with contextlib.suppress(FileNotFoundError):
+        for entry in os.scandir(folder):
+            if entry.is_dir() or entry.name.endswith((".py", ".so")):
+                names.add(entry.name.split(".", 1)[0])
+    return sorted(name for name in names if name.isidentifier())
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def importable_names(dependencies: SealedDependencies | None) -> Mapping[str, None]:
+    """Return the dependencies' top-level modules, none without dependencies."""
+    return dict.fromkeys(dependencies.importable if dependencies else ())
