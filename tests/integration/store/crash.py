@@ -1,7 +1,7 @@
 """Kill a worker at every crash point of an effect, or of a piece, and let another one finish.
 
-Run as a program (`python -m tests.integration.store.crash URL FOLDER effects|sample|pieces`), so that each
-worker is a fork of a process that has opened no connection yet. Prints one JSON list.
+Run as a program (`python -m tests.integration.store.crash URL FOLDER effects|sample|pieces`), so
+that each worker is a fork of a process that has opened no connection yet. Prints one JSON list.
 """
 
 import asyncio
