@@ -4,7 +4,18 @@ In: the operator's setting and trust. Out: a sandbox, or `SandboxUnavailable` na
 missing and how to get it. Nothing falls back silently to something weaker.
 """
 
-from workspace.sandbox.backend import Sandbox, SandboxUnavailable, Setting, Trust
+import tempfile
+from pathlib import Path
+
+from workspace.sandbox.backend import (
+    Job,
+    Sandbox,
+    SandboxError,
+    SandboxUnavailable,
+    Setting,
+    Trust,
+)
+from workspace.sandbox.bubblewrap import BubblewrapSandbox
 from workspace.sandbox.local import LocalSandbox
 
 
@@ -18,6 +29,24 @@ async def choose_sandbox(setting: Setting = "auto", trust: Trust = "untrusted") 
         raise SandboxUnavailable(
             "ULTRACODE_SANDBOX=local isolates nothing: it needs ULTRACODE_TRUST=trusted"
         )
-    if trust == "trusted" and setting in ("auto", "local"):
+    if setting == "local":
         return LocalSandbox()
-    raise SandboxUnavailable(f"no {setting} sandbox yet")
+    if setting == "container":
+        raise SandboxUnavailable("the container sandbox is not built yet")
+    try:
+        return await _bubblewrap()
+    except SandboxError as error:
+        if setting == "auto" and trust == "trusted":
+            return LocalSandbox()
+        raise SandboxUnavailable(str(error)) from error
+
+
+async def _bubblewrap() -> Sandbox:
+    sandbox = BubblewrapSandbox()
+    with tempfile.TemporaryDirectory(prefix="ultracode-selftest-") as folder:
+        try:
+            await sandbox.run(Job(command=("true",), workspace=Path(folder)))
+        except BaseException:
+            await sandbox.close()
+            raise
+    return sandbox

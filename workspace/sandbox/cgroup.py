@@ -1,0 +1,262 @@
+"""Control groups: the only limits that hold for all processes of a command together.
+
+In: where the kernel mounts its hierarchies and which group this process is in. Out: one group per
+command, with memory, process and processor limits, its peak use, and one write that kills
+everything in it. Pure v2, pure v1 and the hybrid of both are supported; what is missing is named.
+"""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+CONTROLLERS = ("memory", "pids", "cpu")
+PREFIX = "ultracode-job-"
+_PERIOD_MICROSECONDS = 100_000
+_REMOVE_SECONDS = 2.0
+
+
+class CgroupMissing(Exception):
+    """No group can be made here: the message says which controller is missing and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchy:
+    """One mounted hierarchy and the folder in it that belongs to this process's group."""
+
+    version: int
+    controllers: frozenset[str]
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What the group used, and how often the kernel killed one of its processes for memory."""
+
+    peak_memory_bytes: int | None
+    oom_kills: int
+
+
+def load_hierarchies(process: str = "self") -> list[Hierarchy]:
+    """Every hierarchy this process is in, from /proc (man 7 cgroups)."""
+    proc = Path("/proc") / process
+    groups = {}
+    for line in (proc / "cgroup").read_text().splitlines():
+        _, names, path = line.split(":", 2)
+        groups[names] = path
+    mounts = list(_load_mounts(proc / "mountinfo"))
+    found = []
+    for names, path in groups.items():
+        version = 1 if names else 2
+        for kind, root, mount_point, options in mounts:
+            wanted = names.split(",")
+            if kind != ("cgroup" if names else "cgroup2"):
+                continue
+            if names and not set(wanted) <= options:
+                continue
+            folder = _below(mount_point, root, path)
+            if folder.is_dir():
+                found.append(Hierarchy(version, _controllers(version, wanted, folder), folder))
+                break
+    return found
+
+
+def _load_mounts(mountinfo: Path) -> Iterator[tuple[str, str, Path, set[str]]]:
+    for line in mountinfo.read_text().splitlines():
+        before, after = line.split(" - ", 1)
+        _, _, _, root, mount_point, *_ = before.split(" ")
+        kind, _, options = after.split(" ", 2)
+        if kind in ("cgroup", "cgroup2"):
+            yield kind, root, Path(mount_point), set(options.split(","))
+
+
+def _below(mount_point: Path, root: str, path: str) -> Path:
+    """Where the group `path` is seen when only `root` and what is below it is mounted."""
+    if root not in ("/", path) and path.startswith(root + "/"):
+        path = path[len(root) :]
+    elif root == path:
+        path = "/"
+    return mount_point / path.lstrip("/")
+
+
+def _controllers(version: int, names: list[str], folder: Path) -> frozenset[str]:
+    if version == 1:
+        return frozenset(names) & frozenset(CONTROLLERS)
+    return frozenset((folder / "cgroup.controllers").read_text().split()) & frozenset(CONTROLLERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The folders in which groups are made: one per hierarchy that limits or kills."""
+
+    hierarchies: tuple[Hierarchy, ...]
+
+    @classmethod
+    def prepare(cls) -> "Place":
+        """Find them and make sure groups with limits can be made in them.
+
+        Raises:
+            CgroupMissing: a controller is not there, or this user may not make groups.
+        """
+        useful = tuple(h for h in load_hierarchies() if h.controllers or h.version == 2)  # noqa: PLR2004
+        here = frozenset[str]().union(*(h.controllers for h in useful))
+        if missing := [name for name in CONTROLLERS if name not in here]:
+            raise CgroupMissing(f"control groups offer no {', '.join(missing)} here")
+        for hierarchy in useful:
+            if not os.access(hierarchy.folder, os.W_OK):
+                raise CgroupMissing(f"{hierarchy.folder} is not delegated to this user")
+            if hierarchy.version == 2:  # noqa: PLR2004 - the version's number
+                _enable(hierarchy)
+        return cls(useful)
+
+    def group(self, name: str) -> "Group":
+        """The group of that name; `create` makes it."""
+        return Group({h: h.folder / (PREFIX + name) for h in self.hierarchies})
+
+    def names(self) -> set[str]:
+        """Names of the groups that exist, whoever made them."""
+        return {
+            folder.name.removeprefix(PREFIX)
+            for hierarchy in self.hierarchies
+            for folder in hierarchy.folder.glob(PREFIX + "*")
+        }
+
+
+def _enable(hierarchy: Hierarchy) -> None:
+    """Hand the controllers on to the groups below: v2 lets only a group without processes do so."""
+    control = hierarchy.folder / "cgroup.subtree_control"
+    wanted = " ".join(f"+{name}" for name in sorted(hierarchy.controllers))
+    if hierarchy.controllers <= set(control.read_text().split()):
+        return
+    try:
+        control.write_text(wanted)
+    except OSError:
+        _move_processes(hierarchy.folder)
+        try:
+            control.write_text(wanted)
+        except OSError as error:
+            raise CgroupMissing(f"{control} refuses {wanted}: {error.strerror}") from error
+
+
+def _move_processes(folder: Path) -> None:
+    leaf = folder / "ultracode-main"
+    with contextlib.suppress(OSError):
+        leaf.mkdir(exist_ok=True)
+        for pid in (folder / "cgroup.procs").read_text().split():
+            with contextlib.suppress(ProcessLookupError):
+                (leaf / "cgroup.procs").write_text(pid)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One command's group in every hierarchy."""
+
+    folders: dict[Hierarchy, Path]
+
+    def create(self, *, memory_bytes: int, processes: int, cpus: float) -> None:
+        """Make it, with its limits, before anything is put in.
+
+        Raises:
+            OSError: the kernel refuses the group or a limit.
+        """
+        for hierarchy, folder in self.folders.items():
+            folder.mkdir()
+            writes = _limits(hierarchy, memory_bytes, processes, cpus)
+            for name, value in writes:
+                _write(folder / name, value)
+            for name, value in _EXTRAS:
+                with contextlib.suppress(OSError):  # not every kernel accounts for swap
+                    if (folder / name).exists():
+                        _write(folder / name, value or str(memory_bytes))
+
+    def add(self, pid: int) -> None:
+        """Put a process in."""
+        for folder in self.folders.values():
+            _write(folder / "cgroup.procs", str(pid))
+
+    def kill(self) -> None:
+        """Kill everything in it at once; where the kernel cannot, one by one until none is left."""
+        for folder in self.folders.values():
+            if (folder / "cgroup.kill").exists():
+                _write(folder / "cgroup.kill", "1")
+                return
+        deadline = time.monotonic() + _REMOVE_SECONDS
+        while (pids := self.pids()) and time.monotonic() < deadline:
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.001)
+
+    def pids(self) -> list[int]:
+        """Processes in it."""
+        pids: set[int] = set()
+        for folder in self.folders.values():
+            with contextlib.suppress(FileNotFoundError):
+                pids.update(int(pid) for pid in (folder / "cgroup.procs").read_text().split())
+        return sorted(pids)
+
+    def usage(self) -> Usage:
+        """What it used so far."""
+        peak, kills = None, 0
+        for hierarchy, folder in self.folders.items():
+            if "memory" not in hierarchy.controllers:
+                continue
+            v1 = hierarchy.version == 1
+            peak_file = folder / ("memory.max_usage_in_bytes" if v1 else "memory.peak")
+            with contextlib.suppress(OSError):
+                peak = int(peak_file.read_text())
+            events = (folder / ("memory.oom_control" if v1 else "memory.events")).read_text()
+            counts = dict(line.split() for line in events.splitlines())
+            kills = int(counts.get("oom_kill", 0))
+        return Usage(peak, kills)
+
+    def remove(self) -> None:
+        """Take it away; what is still in it is killed first.
+
+        Raises:
+            OSError: something in it cannot be killed.
+        """
+        deadline = time.monotonic() + _REMOVE_SECONDS
+        for folder in self.folders.values():
+            while folder.exists():
+                try:
+                    folder.rmdir()
+                except OSError:
+                    if time.monotonic() > deadline:
+                        raise
+                    self.kill()
+                    time.sleep(0.001)
+
+
+def _limits(
+    hierarchy: Hierarchy, memory_bytes: int, processes: int, cpus: float
+) -> Iterator[tuple[str, str]]:
+    quota = str(max(1000, int(cpus * _PERIOD_MICROSECONDS)))
+    if "memory" in hierarchy.controllers:
+        name = "memory.limit_in_bytes" if hierarchy.version == 1 else "memory.max"
+        yield name, str(memory_bytes)
+    if "pids" in hierarchy.controllers:
+        yield "pids.max", str(processes)
+    if "cpu" in hierarchy.controllers and hierarchy.version == 1:
+        yield "cpu.cfs_period_us", str(_PERIOD_MICROSECONDS)
+        yield "cpu.cfs_quota_us", quota
+    elif "cpu" in hierarchy.controllers:
+        yield "cpu.max", f"{quota} {_PERIOD_MICROSECONDS}"
+
+
+_EXTRAS = (
+    ("memory.memsw.limit_in_bytes", ""),  # "": the memory limit itself, so that nothing is swapped
+    ("memory.swap.max", "0"),
+    ("memory.oom.group", "1"),
+)
+
+
+def _write(file: Path, value: str) -> None:
+    descriptor = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, value.encode())
+    finally:
+        os.close(descriptor)

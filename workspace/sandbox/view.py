@@ -1,0 +1,60 @@
+"""bubblewrap's arguments for one command: everything it sees, and nothing else.
+
+In: an order and the stage its layers were prepared on. Out: the options, to be passed through
+`--args` so that neither paths nor environment show in the host's process list.
+"""
+
+import os
+from pathlib import PurePosixPath
+
+from workspace.sandbox.layers import STAGE, Stage
+from workspace.sandbox.order import Order
+
+_ISOLATED = (
+    "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts",
+    "--unshare-cgroup-try", "--disable-userns", "--uid", "1000", "--gid", "1000", "--clearenv",
+    "--hostname", "sandbox", "--die-with-parent", "--new-session", "--cap-drop", "ALL",
+)  # fmt: skip
+_MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+_HOME = "/home/sandbox"
+
+
+def arguments(order: Order, stage: Stage, *, seccomp: int, status: int) -> list[str]:
+    """The options of `bwrap`, without the command."""
+    return [
+        *_ISOLATED,
+        *_system(),
+        *("--bind", f"{STAGE}/tmp", "/tmp"),  # noqa: S108 - the command's own
+        *("--bind", f"{STAGE}/home", _HOME, "--bind", f"{STAGE}/out", "/out"),
+        *("--bind", f"{STAGE}/ws", "/ws"),
+        *_shown(order, stage),
+        *("--remount-ro", "/dev", "--remount-ro", "/"),
+        *("--chdir", str(PurePosixPath("/ws") / order.workdir)),
+        *_environment(order),
+        *("--seccomp", str(seccomp), "--json-status-fd", str(status)),
+    ]
+
+
+def _system() -> list[str]:
+    found = ["--ro-bind", "/usr", "/usr"]
+    for name in _MERGED:
+        if os.path.islink(f"/{name}"):
+            found += ["--symlink", os.readlink(f"/{name}"), f"/{name}"]
+        elif os.path.isdir(f"/{name}"):
+            found += ["--ro-bind", f"/{name}", f"/{name}"]
+    found += ["--ro-bind", f"{STAGE}/etc", "/etc", "--proc", "/proc", "--dev", "/dev"]
+    return [*found, "--bind", f"{STAGE}/shm", "/dev/shm"]  # noqa: S108 - the command's own
+
+
+def _shown(order: Order, stage: Stage) -> list[str]:
+    found = []
+    for (_, inside), staged in zip(order.mounts, stage.mounts, strict=True):
+        found += ["--ro-bind", staged, inside]
+    return found
+
+
+def _environment(order: Order) -> list[str]:
+    found = []
+    for name, value in order.environment.items():
+        found += ["--setenv", name, value]
+    return found
