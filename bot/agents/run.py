@@ -1,0 +1,222 @@
+"""Asks one agent one thing and gives back a validated answer.
+
+Comes in: an assignment (role, opening words, tools, the contract the answer must fit). Goes out: an
+Answer with its usage, or an exception whose sentence a person understands. It exists because Agno
+never raises: a failed model becomes a run with status ERROR and the error as content, and an answer
+that does not fit the schema becomes a plain string in a COMPLETED run (measured on 3.1.10).
+
+The answer is read from the last message of the model and not from `RunOutput.content`: Agno joins
+what the model said in all turns of a run into that (measured), which is no JSON any more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
+
+from agno.agent import Agent
+from agno.models.message import Message
+from agno.run.agent import RunOutput
+from agno.run.base import RunStatus
+from agno.tools.function import Function
+from pydantic import BaseModel, ValidationError
+
+from bot.agents.budget import Budget, Usage
+from bot.agents.conversation import Said
+from bot.agents.material import DataBlocks
+from bot.agents.model import Models
+from bot.agents.prompts import load_prompt
+from bot.agents.schema import strict_schema
+from bot.errors import ModelOutputInvalid, ModelUnavailable
+from bot.settings import AgentRole
+
+TRIES: Final = 2
+_CHARACTERS_PER_TOKEN: Final = 4
+_PROBLEMS_LIMIT: Final = 6_000
+_SHOWN_PROBLEMS: Final = 3
+
+T = TypeVar("T", bound=BaseModel)
+Check = Callable[[T], Awaitable[Sequence[str]]]
+
+
+@dataclass(frozen=True)
+class AgentDeps:
+    """What all agents of one run share. `user_id` is `github:<numeric id>` of the requester."""
+
+    models: Models
+    budget: Budget
+    run_id: str
+    user_id: str
+
+
+@dataclass(frozen=True)
+class Answer(Generic[T]):
+    """A valid answer, and the tokens all calls for it took."""
+
+    value: T
+    usage: Usage
+
+
+@dataclass(frozen=True)
+class Assignment(Generic[T]):
+    """One thing to ask of one agent.
+
+    `session` names the conversation within the run (`worker:0:fix-parser`); after `max_turns` calls
+    the model must answer without tools.
+    """
+
+    role: AgentRole
+    session: str
+    opening: Sequence[Said]
+    output_type: type[T]
+    max_turns: int
+
+
+@dataclass
+class CallWatch:
+    """Watches the model calls of one agent: budget before, usage after, an end to loops."""
+
+    budget: Budget
+    model_id: str
+    max_turns: int
+    usage: Usage = field(default_factory=Usage)
+    failure: Exception | None = None
+    _last_total: int = 0
+
+    async def before_call(self, messages: list[Message]) -> bool:
+        """Stop a failed agent and an exhausted budget; tell whether tools may still be called."""
+        if self.failure is not None:
+            raise self.failure
+        expected = max(self._last_total, _characters(messages) // _CHARACTERS_PER_TOKEN)
+        await self.budget.check(self.model_id, expected)
+        return self.usage.calls + 1 < self.max_turns
+
+    async def after_call(self, usage: Usage) -> None:
+        """Count an answer."""
+        self._last_total = usage.total_tokens
+        self.usage += usage
+        await self.budget.spend(self.model_id, usage)
+
+    def failed(self, failure: Exception) -> None:
+        """Keep the first reason to stop."""
+        self.failure = self.failure or failure
+
+
+async def ask(
+    deps: AgentDeps,
+    assignment: Assignment[T],
+    tools: Callable[[CallWatch], Sequence[Function]] | None = None,
+    check: Check[T] | None = None,
+) -> Answer[T]:
+    """Run an agent until it gives an answer that fits.
+
+    An answer that does not fit its contract, or to which `check` objects, goes back to the model
+    once with the reasons.
+
+    Args:
+        deps: what the agents of the run share.
+        assignment: what to ask of whom.
+        tools: makes the agent's tools, given the watch that stops it when one breaks.
+        check: says in sentences what is wrong with an answer that fits its contract.
+
+    Raises:
+        ModelUnavailable: the model could not be reached or refused.
+        ModelOutputInvalid: the second answer does not fit either.
+        BudgetExceeded: the next call was not allowed.
+        Exception: whatever a tool or the check raised.
+    """
+    watch = CallWatch(deps.budget, deps.models.model_id(assignment.role), assignment.max_turns)
+    agent = _agent(deps, assignment, watch, tools(watch) if tools else ())
+    messages = [Message(role=said.role, content=said.text) for said in assignment.opening]
+    problems: Sequence[str] = ()
+    for _ in range(TRIES):
+        output = await agent.arun(messages)
+        _raise_failure(output, watch)
+        value, problems = _read(_last_words(output), assignment.output_type)
+        if value is not None and check is not None:
+            problems = await check(value)
+        if value is not None and not problems:
+            return Answer(value, watch.usage)
+        messages = [*(output.messages or ()), _correction(deps.run_id, problems)]
+    raise ModelOutputInvalid(_unusable(assignment.role, problems), role=assignment.role)
+
+
+def _agent(
+    deps: AgentDeps, assignment: Assignment[T], watch: CallWatch, tools: Sequence[Function]
+) -> Agent:
+    return Agent(
+        name=assignment.role,
+        model=deps.models.for_agent(assignment.role, run_id=deps.run_id, watch=watch),
+        session_id=f"{deps.run_id}:{assignment.session}",
+        user_id=deps.user_id,
+        tools=list(tools),
+        output_schema=_output_format(assignment.output_type),
+        build_context=False,  # every word the model reads is in the opening
+        retries=0,
+        telemetry=False,
+    )
+
+
+def _output_format(output_type: type[BaseModel]) -> dict[str, Any]:
+    """The provider's own form, since Agno's derivation keeps keywords that strict mode refuses."""
+    return {
+        "type": "json_schema",
+        "name": output_type.__name__,
+        "schema": strict_schema(output_type),
+        "strict": True,
+    }
+
+
+def _raise_failure(output: RunOutput, watch: CallWatch) -> None:
+    if watch.failure is not None:
+        raise watch.failure
+    if output.status != RunStatus.completed:
+        raise ModelUnavailable("The agent stopped without an answer.", status=str(output.status))
+
+
+def _last_words(output: RunOutput) -> str:
+    for message in reversed(output.messages or ()):
+        if message.role == "assistant":
+            return "" if message.tool_calls else message.get_content_string()
+    return ""
+
+
+def _read(text: str, output_type: type[T]) -> tuple[T | None, Sequence[str]]:
+    """The answer in the text, or what is wrong with it."""
+    if not text.strip():
+        return None, ("There is no answer: it was empty, or it was refused.",)
+    try:
+        return output_type.model_validate_json(_without_fence(text)), ()
+    except ValidationError as error:
+        return None, [
+            f"{'.'.join(str(part) for part in problem['loc']) or 'answer'}: {problem['msg']}"
+            for problem in error.errors(include_input=False, include_url=False)
+        ]
+
+
+def _without_fence(text: str) -> str:
+    """Some servers behind the same protocol wrap JSON in a Markdown fence."""
+    stripped = text.strip()
+    if stripped.startswith("```") and stripped.endswith("```"):
+        return stripped.removeprefix("```json").strip("`").strip()
+    return stripped
+
+
+def _correction(run_id: str, problems: Sequence[str]) -> Message:
+    listed = "\n".join(f"- {problem}" for problem in problems)
+    block = DataBlocks(run_id).block("reasons", listed, limit=_PROBLEMS_LIMIT)
+    return Message(role="user", content=f"{load_prompt('correction')}\n\n{block}")
+
+
+def _unusable(role: AgentRole, problems: Sequence[str]) -> str:
+    shown = "; ".join(problem.rstrip(".") for problem in problems[:_SHOWN_PROBLEMS])
+    return f"The {role}'s answer could not be used, and neither could its second try: {shown}."
+
+
+def _characters(messages: Sequence[Message]) -> int:
+    return sum(
+        len(str(message.content or "")) + len(json.dumps(message.tool_calls or ""))
+        for message in messages
+    )

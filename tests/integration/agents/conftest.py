@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+
+import pytest
+from pydantic import SecretStr
+
+from bot.agents.briefs import CandidateBrief, RunBrief, WorkBrief
+from bot.agents.budget import Usage
+from bot.agents.model import Models, Patience
+from bot.agents.run import AgentDeps
+from bot.contracts import Bindings, WorkItem
+from bot.errors import BudgetExceeded
+from bot.settings import ModelSettings
+from evals.scripted_model import ScriptedModel, parse_script, running
+
+RUN_ID = "run12345"
+
+
+@dataclass
+class Notebook:
+    """A budget that writes everything down and may have an end, in tokens."""
+
+    limit: int | None = None
+    checked: list[int] = field(default_factory=list)
+    spent: Usage = field(default_factory=Usage)
+
+    async def check(self, model_id: str, expected_tokens: int) -> None:
+        self.checked.append(expected_tokens)
+        if self.limit is not None and self.spent.total_tokens + expected_tokens > self.limit:
+            raise BudgetExceeded("The run has used up its tokens.")
+
+    async def spend(self, model_id: str, usage: Usage) -> None:
+        self.spent += usage
+
+
+@dataclass
+class Desk:
+    """In-memory tools: real methods with docstrings, as a workspace has them."""
+
+    workspace_id: str = "desk"
+    files: dict[str, str] = field(default_factory=dict)
+    log: list[str] = field(default_factory=list)
+    breaks: Exception | None = None
+
+    async def read_file(self, path: str, start_line: int = 1, line_count: int = 400) -> str:
+        """Read lines of one file."""
+        self.log.append(f"read {path} {start_line} {line_count}")
+        if self.breaks:
+            raise self.breaks
+        return self.files.get(path, f"There is no file {path}.")
+
+    async def list_files(self, pattern: str = "**") -> str:
+        """List the files whose path matches a glob."""
+        return "\n".join(self.files)
+
+    async def search(self, text: str, pattern: str = "**") -> str:
+        """Find a literal text in the files whose path matches a glob, with line numbers."""
+        return "\n".join(path for path, content in self.files.items() if text in content)
+
+    async def edit_file(self, path: str, old: str, new: str) -> str:
+        """Replace one exact, unique occurrence of `old` by `new`."""
+        self.log.append(f"edit {path}")
+        self.files[path] = self.files[path].replace(old, new)
+        return "Done."
+
+    async def write_file(self, path: str, content: str) -> str:
+        """Create or overwrite a file."""
+        self.log.append(f"write {path}")
+        self.files[path] = content
+        return "Done."
+
+    async def move_file(self, source: str, destination: str) -> str:
+        """Move a file within the scope."""
+        self.files[destination] = self.files.pop(source)
+        return "Done."
+
+    async def delete_file(self, path: str) -> str:
+        """Delete a file within the scope."""
+        del self.files[path]
+        return "Done."
+
+    async def run_command(self, command: str, timeout_seconds: int = 120) -> str:
+        """Run a shell command in the sandbox, in the workspace."""
+        self.log.append(f"run {command}")
+        return "exit code 0"
+
+    async def run_suite(self, suite_id: str) -> str:
+        """Run one of the repository's suites in the workspace as it stands."""
+        return "passed"
+
+
+@dataclass
+class Stage:
+    """One scripted model and the dependencies of agents that speak to it."""
+
+    model: ScriptedModel
+    deps: AgentDeps
+    budget: Notebook
+
+
+@pytest.fixture
+async def play() -> AsyncIterator[Callable[..., object]]:
+    """Serves a script and gives back the stage; everything is closed at the end of the test."""
+    async with AsyncExitStack() as stack:
+
+        async def start(script: str, *, limit: int | None = None, **patience: float) -> Stage:
+            model = await stack.enter_async_context(running(parse_script(script)))
+            settings = ModelSettings(
+                id="openai:gpt-5.4-mini",
+                api_key=SecretStr(model.api_key),
+                base_url=model.base_url,
+            )
+            models = Models(lambda _: settings, Patience(**{"retries": 2, **patience}))  # type: ignore[arg-type]
+            stack.push_async_callback(models.aclose)
+            budget = Notebook(limit)
+            return Stage(model, AgentDeps(models, budget, RUN_ID, "github:7"), budget)
+
+        yield start
+
+
+@pytest.fixture
+def run_brief() -> RunBrief:
+    return RunBrief(
+        run_id=RUN_ID,
+        request="Make the parser accept empty input.",
+        success_criteria=("parse('') returns []",),
+        repository_map="parser.py",
+        required_suites=("unit",),
+    )
+
+
+@pytest.fixture
+def work_brief(run_brief: RunBrief) -> WorkBrief:
+    item = WorkItem(
+        id="fix-parser",
+        objective="Return [] for empty input.",
+        read_only=False,
+        write_globs=("parser.py",),
+        additional_suite_ids=(),
+    )
+    return WorkBrief(run=run_brief, round=0, item=item)
+
+
+@pytest.fixture
+def candidate_brief(run_brief: RunBrief) -> CandidateBrief:
+    return CandidateBrief(
+        run=run_brief,
+        round=0,
+        bindings=Bindings(
+            candidate_id="run12345-0",
+            candidate_sha="a" * 40,
+            test_report_digest="b" * 64,
+            evidence_digest="c" * 64,
+        ),
+        changed_files=("parser.py",),
+        suites=("unit: passed, exit code 0, 3 passed",),
+        diff_text="+    return []",
+        test_log_text="3 passed",
+    )
