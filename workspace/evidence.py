@@ -64,8 +64,8 @@ async def build_evidence(
         diff_digest=candidate.diff_digest,
         log_digests={suite.suite_id: suite.log.sha256 for suite in report.suites},
         bindings=dict(bindings),
-        diff_text=_excerpt(diff, DIFF_EXCERPT_BYTES),
-        test_log_text=_logs_excerpt(logs),
+        diff_text=diff_excerpt(diff),
+        test_log_text=logs_excerpt(logs),
         digest="0" * 64,
     )
     return unsigned.model_copy(update={"digest": manifest_digest(unsigned)})
@@ -129,7 +129,7 @@ async def _load_diff_problems(
         diff = await artifacts.get(run.repo.id, run.run_id, manifest.diff_digest)
     except ArtifactMissing:
         return ["diff: the stored bytes are missing or not what they were"]
-    if manifest.diff_text != _excerpt(diff, DIFF_EXCERPT_BYTES):
+    if manifest.diff_text != diff_excerpt(diff):
         return ["diff: the excerpt is not from the stored diff"]
     return []
 
@@ -181,12 +181,17 @@ async def _load_log_problems(
             logs[suite.suite_id] = await artifacts.get(run.repo.id, run.run_id, suite.log.sha256)
         except ArtifactMissing:
             return [f"log: the stored log of suite {suite.suite_id} is missing or not what it was"]
-    if manifest.test_log_text != _logs_excerpt(logs):
+    if manifest.test_log_text != logs_excerpt(logs):
         return ["log: the excerpt is not from the stored logs"]
     return []
 
 
-def _logs_excerpt(logs: Mapping[str, bytes]) -> str:
+def diff_excerpt(diff: bytes) -> str:
+    """Quote a diff, its middle left out where it is long."""
+    return _excerpt(diff, DIFF_EXCERPT_BYTES)
+
+
+def logs_excerpt(logs: Mapping[str, bytes]) -> str:
     """Quote every suite's log under its name, each with its share of the room."""
     share = LOG_EXCERPT_BYTES // max(1, len(logs))
     return "\n".join(f"--- {name} ---\n{_excerpt(log, share)}" for name, log in logs.items())

@@ -173,7 +173,7 @@ def _decide_missing(comparison: Comparison) -> str:
 def _decide_canary(canary: Canary) -> str:
     if canary != "not_failed":
         return ""
-    return "a planted test that must fail was not reported as failed: the results are forged"
+    return "a planted test that must fail was not reported as failed: its results cannot be trusted"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -52,7 +52,10 @@ RUNNER_FILES: Final = (
     *(".rspec", "phpunit.xml", "phpunit.xml.dist", "gradlew", "mvnw", ".bazelrc"),
 )
 #: Folders whose whole content is runner configuration, wherever they stand.
-RUNNER_FOLDERS: Final = ("node_modules", "__pycache__", ".mvn", ".cargo")
+RUNNER_FOLDERS: Final = (
+    *("node_modules", "__pycache__", ".mvn", ".cargo"),
+    *("*.egg-info", "*.dist-info"),  # their entry points load plug-ins into pytest
+)
 #: Modules that are never a product's own: loaded by the interpreter, or the runner itself.
 RUNNER_MODULES: Final = (
     *("sitecustomize", "usercustomize", "pytest", "_pytest", "pluggy", "iniconfig", "xmlrunner"),
@@ -81,7 +84,7 @@ def is_runner_configuration(path: str) -> bool:
     parts = _folded(path).split("/")
     name = parts[-1]
     return (
-        any(part in RUNNER_FOLDERS for part in parts)
+        any(glob.globmatch(part, RUNNER_FOLDERS, flags=_GLOB_FLAGS) for part in parts)
         or glob.globmatch(name, RUNNER_FILES, flags=_GLOB_FLAGS)
         or _module_name(parts) in RUNNER_MODULES
     )
@@ -145,15 +148,17 @@ async def judged_entries(
 def base_tests_entries(
     base: Mapping[str, TreeEntry], judged: Mapping[str, TreeEntry]
 ) -> tuple[Entries, tuple[str, ...]]:
-    """Return the judged entries with the base's tests, and the base's tests that differ in it.
+    """Return the judged entries with the base's tests, and what of the candidate that replaces.
 
-    Without any changed or deleted test there is nothing to run twice: the second value is empty.
+    New tests alone change nothing of what the base's tests say: without a changed or deleted test,
+    or a new file that supports tests, the second value is empty and nothing has to run twice.
     """
     changed = [path for path in changed_paths(base, judged) if is_test_file(path)]
     with_base_tests = dict(judged)
     for path in changed:
         with_entry(with_base_tests, path, base.get(path))
-    return with_base_tests, tuple(path for path in changed if path in base)
+    telling = [path for path in changed if path in base or not is_named_as_test(path)]
+    return with_base_tests, tuple(telling)
 
 
 def scripts_named_by(command: str, entries: Mapping[str, TreeEntry]) -> frozenset[str]:

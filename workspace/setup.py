@@ -23,7 +23,7 @@ import secrets
 import shutil
 import stat
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -249,7 +249,3 @@ def _importable(folder: Path) -> list[str]:
 def _remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
-
-def importable_names(dependencies: SealedDependencies | None) -> Mapping[str, None]:
-    """Return the dependencies' top-level modules, none without dependencies."""
-    return dict.fromkeys(dependencies.importable if dependencies else ())

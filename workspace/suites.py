@@ -286,17 +286,17 @@ class SuiteRunner:
         self, bench: _Bench, suite: Suite, judged: _Judged, files: Sequence[str]
     ) -> Canary:
         """Look for the planted failure in every file where the base's run showed it."""
-        entries, canary = await plant_canary(
-            self._trees, bench.pin.repo.id, judged.entries, only=files
-        )
-        if not canary.files:
+        expected = {path for path in files if path in judged.entries}
+        if not expected:
             return "not_placed"
+        entries, canary = await plant_canary(
+            self._trees, bench.pin.repo.id, judged.entries, only=expected
+        )
         tree = await self._write(bench, entries)
         async with self._checkout(bench, tree) as folder:
             execution = await self._execute(bench, suite, folder, "0" * 64)
-        observation = execution.observation
-        honest = canary.seen_failing(observation.outcomes) == set(canary.files)
-        return "failed" if honest and observation.exit_code != 0 else "not_failed"
+        seen = canary.seen_failing(execution.observation.outcomes)
+        return "failed" if seen == expected else "not_failed"
 
     async def _record(
         self, bench: _Bench, run: RunFacts, facts: SuiteFacts, own: Sequence[Execution]
