@@ -26,7 +26,7 @@ OnOutput = Callable[[bytes], None]
 WORKSPACE = PurePosixPath("/ws")
 """Where the command finds `Job.workspace`, whatever its path on the host."""
 DEPS = PurePosixPath("/deps")
-"""Where the command finds `Job.deps`, read-only except in the setup phase."""
+"""Where the command finds `Job.deps`, read-only; where the setup phase puts them."""
 OUT = PurePosixPath("/out")
 """Where the command may leave files for `Job.scratch`."""
 
@@ -106,12 +106,12 @@ class Job:
 
     command: tuple[str, ...]
     workspace: Path
+    workspace_at: PurePosixPath = WORKSPACE
+    """`/ws`, or `/deps` for the setup phase, whose workspace is what it installs."""
     read_only: bool = False
     """The workspace is only the lower layer: writes work, and are thrown away."""
     env: Mapping[str, str] = field(default_factory=dict)
     deps: Path | None = None
-    deps_writable: bool = False
-    """Only for the setup phase, which fills `deps` (under `Limits.disk_bytes`) at its last path."""
     limits: Limits = field(default_factory=Limits)
     workdir: str = "."
     """Where to start, below the workspace."""
@@ -136,6 +136,8 @@ class Job:
             raise ValueError("a NUL byte cannot be part of a command or its environment")
         if any(not name or "=" in name for name in self.env):
             raise ValueError("a name in the environment is empty or holds '='")
+        if self.workspace_at not in (WORKSPACE, DEPS) or (self.deps and self.workspace_at == DEPS):
+            raise ValueError(f"a workspace is at {WORKSPACE}, or at {DEPS} when it has no deps")
         workdir = PurePosixPath(self.workdir)
         if workdir.is_absolute() or ".." in workdir.parts:
             raise ValueError(f"workdir must stay below the workspace: {self.workdir}")

@@ -160,6 +160,7 @@ class BubblewrapSandbox:
             command=list(job.command),
             environment=fixed_environment(home="/home/sandbox") | dict(job.env),
             workspace=str(job.workspace),
+            workspace_at=str(job.workspace_at),
             workdir=job.workdir,
             read_only=job.read_only,
             scratch=str(job.scratch) if job.scratch else None,

@@ -19,7 +19,6 @@ from pathlib import Path
 from workspace.sandbox.backend import (
     DEPS,
     OUT,
-    WORKSPACE,
     Job,
     OnOutput,
     Outcome,
@@ -68,9 +67,10 @@ def _places(job: Job) -> Iterator[dict[str, Path]]:
             shutil.copytree(job.workspace, workspace, symlinks=True)
         out = job.scratch or Path(own, "out")
         out.mkdir(exist_ok=True)
-        places = {str(WORKSPACE): workspace, str(OUT): out, "HOME": home}
+        places = {str(job.workspace_at): workspace, str(OUT): out, "HOME": home}
         if job.deps:
             places[str(DEPS)] = job.deps
+        places |= {str(mount.target): mount.source for mount in job.read_only_mounts}
         yield {name: path.resolve() for name, path in places.items()}
 
 
@@ -104,7 +104,7 @@ def _start(job: Job, places: dict[str, Path], output: int) -> subprocess.Popen[b
     words = (_translate(word, places) for word in job.command)
     return subprocess.Popen(
         ["/bin/sh", "-c", _LIMITED, "sh", blocks, *words],
-        cwd=places[str(WORKSPACE)] / job.workdir,
+        cwd=places[str(job.workspace_at)] / job.workdir,
         env=_environment(job, places),
         stdin=subprocess.DEVNULL,
         stdout=output,

@@ -31,6 +31,7 @@ class Order(_Message):
     command: list[str]
     environment: dict[str, str]
     workspace: str
+    workspace_at: str
     workdir: str
     read_only: bool
     scratch: str | None

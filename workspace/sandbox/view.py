@@ -26,10 +26,10 @@ def arguments(order: Order, stage: Stage, *, seccomp: int, status: int) -> list[
         *_system(),
         *("--bind", f"{STAGE}/tmp", "/tmp"),  # noqa: S108 - the command's own
         *("--bind", f"{STAGE}/home", _HOME, "--bind", f"{STAGE}/out", "/out"),
-        *("--bind", f"{STAGE}/ws", "/ws"),
+        *("--bind", f"{STAGE}/ws", order.workspace_at),
         *_shown(order, stage),
         *("--remount-ro", "/dev", "--remount-ro", "/"),
-        *("--chdir", str(PurePosixPath("/ws") / order.workdir)),
+        *("--chdir", str(PurePosixPath(order.workspace_at) / order.workdir)),
         *_environment(order),
         *("--seccomp", str(seccomp), "--json-status-fd", str(status)),
     ]
