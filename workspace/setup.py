@@ -25,7 +25,7 @@ import stat
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 import orjson
@@ -35,13 +35,16 @@ from workspace.contracts import RunPin, SandboxLimits, Setup, Sha256
 from workspace.digest import canonical_digest
 from workspace.environment import setup_environment
 from workspace.errors import WorkspaceRefusal
-from workspace.sandbox.backend import Job, Limits, Sandbox
+from workspace.sandbox.backend import DEPS, Job, Limits, ReadOnlyMount, Sandbox
 from workspace.tree_entries import Entries, TreeStore
 
 SETUP_VERSION: Final = 1
-_SCRIPT: Final = (
-    'sh -c "$1" || exit; [ ! -d node_modules ] || mv node_modules "$ULTRACODE_DEPS/node_modules"'
-)
+INPUTS: Final = PurePosixPath("/inputs")
+_SCRIPT: Final = """
+mkdir "$HOME/inputs" && cp -R "$ULTRACODE_INPUTS/." "$HOME/inputs" && cd "$HOME/inputs" || exit
+sh -c "$1" || exit
+[ ! -d node_modules ] || mv node_modules "$ULTRACODE_DEPS/node_modules"
+"""
 _LOG_TAIL: Final = 4000
 
 
@@ -130,11 +133,10 @@ class Dependencies:
         outcome = await self._sandbox.run(
             Job(
                 command=("/bin/sh", "-c", _SCRIPT, "setup", setup.run),
-                workspace=inputs,
-                read_only=True,
-                env=setup_environment(),
-                deps=deps,
-                deps_writable=True,
+                workspace=deps,
+                workspace_at=DEPS,
+                read_only_mounts=(ReadOnlyMount(source=inputs, target=INPUTS),),
+                env={**setup_environment(), "ULTRACODE_INPUTS": str(INPUTS)},
                 # A sandbox that denies no network has none to open: `local`, under trust only.
                 network=setup.network if confined else (),
                 limits=Limits(
@@ -248,4 +250,3 @@ def _importable(folder: Path) -> list[str]:
 
 def _remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-

@@ -1,6 +1,7 @@
 """Suites over real repositories in a real sandbox, with pytest from real wheels."""
 
 import subprocess
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Protocol
 
@@ -63,8 +64,10 @@ def wheels() -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="session")
-async def sandbox() -> Sandbox:
-    return await choose_sandbox("auto", "trusted")
+async def sandbox() -> AsyncIterator[Sandbox]:
+    sandbox = await choose_sandbox("bubblewrap")
+    yield sandbox
+    await sandbox.close()
 
 
 class Proof:
