@@ -27,18 +27,10 @@ from procrastinate.jobs import DeleteJobCondition, Job, Status
 
 from bot.errors import RetryLater, StaleEpoch
 from bot.store.database import Transaction, driver_connection, libpq_url
+from bot.store.job_names import ADVANCE_RUN, CLEAN_UP_RUN, HANDLE_DELIVERY, QUICK, WORK
 from bot.store.jobs import OwnedJobManager
 
 _LOG: Final = logging.getLogger(__name__)
-
-#: Short jobs that must not wait behind long ones: deliveries, clean-up, gate and promotion.
-QUICK: Final = "quick"
-#: Jobs of runs whose agents and suites work, for minutes.
-WORK: Final = "work"
-
-HANDLE_DELIVERY: Final = "handle_delivery"
-ADVANCE_RUN: Final = "advance_run"
-CLEAN_UP_RUN: Final = "clean_up_run"
 
 _CLEAN_UP_PRIORITY: Final = 10  # before whatever else waits for the same run
 _QUICK_JOBS: Final = 8
