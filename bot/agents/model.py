@@ -25,9 +25,11 @@ from agno.models.response import ModelResponse
 from agno.tools.function import FunctionCall
 from openai import AsyncOpenAI
 from openai.types.responses import Response
+from pydantic import BaseModel
 
 from bot.agents.budget import Usage
 from bot.agents.provider import load_answer
+from bot.agents.schema import strict_schema
 from bot.settings import AgentRole, ModelSettings
 
 PROVIDER_URL: Final = "https://api.openai.com/v1"
@@ -80,8 +82,10 @@ class Models:
         """The provider's id of the model of a role."""
         return self._settings_of(role).id.removeprefix(_PREFIX)
 
-    def for_agent(self, role: AgentRole, *, run_id: str, watch: Watch) -> WatchedModel:
-        """A model for one agent of one run."""
+    def for_agent(
+        self, role: AgentRole, *, run_id: str, answer_schema: type[BaseModel], watch: Watch
+    ) -> WatchedModel:
+        """A model for one agent of one run whose answers have to fit a contract."""
         settings = self._settings_of(role)
         client = self._client(settings)
         return WatchedModel(
@@ -90,7 +94,10 @@ class Models:
             async_client=client,
             # What we replay is ours: nothing of a conversation is kept at the provider.
             store=False,
-            request_params={"prompt_cache_key": run_id[:_CACHE_KEY_LIMIT]},
+            request_params={
+                "prompt_cache_key": run_id[:_CACHE_KEY_LIMIT],
+                "text": {"format": _output_format(answer_schema)},
+            },
             watch=watch,
         )
 
@@ -171,6 +178,16 @@ class WatchedModel(OpenAIResponses):
         for call in calls:
             call.arguments = _exact_arguments(given.get(call.call_id), call.arguments)
         return calls
+
+
+def _output_format(answer_schema: type[BaseModel]) -> dict[str, Any]:
+    """The provider's own form: Agno's derivation keeps keywords that strict mode refuses."""
+    return {
+        "type": "json_schema",
+        "name": answer_schema.__name__,
+        "schema": strict_schema(answer_schema),
+        "strict": True,
+    }
 
 
 def _exact_arguments(raw: Any, otherwise: dict[str, Any] | None) -> dict[str, Any] | None:

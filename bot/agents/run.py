@@ -6,7 +6,8 @@ never raises: a failed model becomes a run with status ERROR and the error as co
 that does not fit the schema becomes a plain string in a COMPLETED run (measured on 3.1.10).
 
 The answer is read from the last message of the model and not from `RunOutput.content`: Agno joins
-what the model said in all turns of a run into that (measured), which is no JSON any more.
+what the model said in all turns of a run into that (measured), which is no JSON any more. For the
+same reason the schema is given to the model and not to the agent.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from agno.agent import Agent
 from agno.models.message import Message
@@ -28,7 +29,6 @@ from bot.agents.conversation import Said
 from bot.agents.material import DataBlocks
 from bot.agents.model import Models
 from bot.agents.prompts import load_prompt
-from bot.agents.schema import strict_schema
 from bot.errors import ModelOutputInvalid, ModelUnavailable
 from bot.settings import AgentRole
 
@@ -148,25 +148,19 @@ def _agent(
 ) -> Agent:
     return Agent(
         name=assignment.role,
-        model=deps.models.for_agent(assignment.role, run_id=deps.run_id, watch=watch),
+        model=deps.models.for_agent(
+            assignment.role,
+            run_id=deps.run_id,
+            answer_schema=assignment.output_type,
+            watch=watch,
+        ),
         session_id=f"{deps.run_id}:{assignment.session}",
         user_id=deps.user_id,
         tools=list(tools),
-        output_schema=_output_format(assignment.output_type),
         build_context=False,  # every word the model reads is in the opening
         retries=0,
         telemetry=False,
     )
-
-
-def _output_format(output_type: type[BaseModel]) -> dict[str, Any]:
-    """The provider's own form, since Agno's derivation keeps keywords that strict mode refuses."""
-    return {
-        "type": "json_schema",
-        "name": output_type.__name__,
-        "schema": strict_schema(output_type),
-        "strict": True,
-    }
 
 
 def _raise_failure(output: RunOutput, watch: CallWatch) -> None:

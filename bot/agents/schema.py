@@ -9,7 +9,6 @@ Source for the subset: the provider's guide "Structured Outputs", section "Suppo
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -27,7 +26,6 @@ _IN_WORDS: Final = {
     "maxLength": "at most {} characters",
     "default": "default: {!r}",
 }
-_LOOKAROUND: Final = re.compile(r"\(\?<?[=!]")
 
 
 def strict_schema(model: type[BaseModel]) -> dict[str, Any]:
@@ -43,8 +41,6 @@ def _strict(schema: Any) -> Any:
     if "$ref" in schema:
         return {"$ref": schema["$ref"]}  # a reference may carry nothing else
     strict = {key: _strict_value(key, value) for key, value in schema.items() if key in _KEPT}
-    if _LOOKAROUND.search(schema.get("pattern", "")):
-        del strict["pattern"]
     words = [said.format(schema[key]) for key, said in _IN_WORDS.items() if key in schema]
     if words:
         before = [schema["description"]] if "description" in schema else []

@@ -21,7 +21,8 @@ from bot.contracts import WorkflowPlan
 from bot.errors import BudgetExceeded, ModelOutputInvalid, ModelUnavailable
 from bot.settings import ModelSettings
 from evals.scripted_model import parse_script, running
-from tests.integration.agents.conftest import Desk, Notebook, Stage
+from tests.integration.agents.conftest import Notebook, Stage
+from tests.unit.bot.agents.desk import Desk
 
 Play = Callable[..., Awaitable[Stage]]
 
