@@ -156,14 +156,22 @@ class Group:
 
     folders: dict[Hierarchy, Path]
 
-    def create(self, *, memory_bytes: int, processes: int, cpus: float) -> None:
-        """Make it, with its limits, before anything is put in.
+    def create(self) -> None:
+        """Make it.
 
         Raises:
-            OSError: the kernel refuses the group or a limit.
+            OSError: the kernel refuses.
+        """
+        for folder in self.folders.values():
+            folder.mkdir()
+
+    def limit(self, *, memory_bytes: int, processes: int, cpus: float) -> None:
+        """Set its limits, before anything but the starter is in it.
+
+        Raises:
+            OSError: the kernel refuses a limit.
         """
         for hierarchy, folder in self.folders.items():
-            folder.mkdir()
             writes = _limits(hierarchy, memory_bytes, processes, cpus)
             for name, value in writes:
                 _write(folder / name, value)

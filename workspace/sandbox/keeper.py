@@ -8,17 +8,20 @@ socket, for whatever reason, and takes all of that with it.
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from workspace.sandbox import layers, syscalls, writeback
 from workspace.sandbox.cgroup import Group, Place
 from workspace.sandbox.layers import Identity, Stage
 from workspace.sandbox.order import Order, Report
-from workspace.sandbox.running import Channels, Command, SetupFailed
+from workspace.sandbox.running import Channels, Command, SetupFailed, Starter
 from workspace.sandbox.slots import NoSlot, held_slot
 from workspace.sandbox.writeback import Held
 
 _OWN_PROCESSES = 3  # bubblewrap outside, its init inside, and a fork about to become either
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _OWN_BYTES, _OWN_FILES = 1024 * 1024, 512  # what the stage itself holds in the tmpfs
 
 
@@ -26,67 +29,131 @@ class Stopped(Exception):
     """The bot no longer wants the result."""
 
 
-def keep(order: Order, channels: Channels, place: Place | None, name: str) -> None:
-    """Run one order to its end and report."""
-    syscalls.die_with_parent(channels.launcher)
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What all keepers of a launcher share."""
+
+    place: Place | None
+    candidates: list[int]
+    """User ids for commands, when started as root."""
+    launcher: int
+    """The launcher's process id."""
+    stopping: int
+    """End of file when the launcher stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Everything a command needs that takes time and does not depend on the command."""
+
+    identity: Identity
+    stage: int
+    own_files: int | None
+    """The user namespace that shows the bot's own files as the command's; None if not needed."""
+    starter: Starter
+
+
+def keep(settings: Settings, name: str, take: Callable[[], list[int]]) -> None:
+    """Prepare, take one order, run it to its end and report.
+
+    `take` blocks until there is an order: its file, the job's socket and the output pipe; nothing
+    when the launcher stops.
+    """
+    syscalls.die_with_parent(settings.launcher)
     syscalls.adopt_orphans()
+    with contextlib.ExitStack() as stack:
+        prepared, problem = _try_to_prepare(settings, name, stack)
+        if descriptors := take():
+            order = _load_order(descriptors[0])
+            job = socket.socket(fileno=descriptors[1])
+            channels = Channels(job, descriptors[2], settings.stopping)
+            report = _report(order, channels, prepared) if prepared else Report(error=problem)
+    if descriptors:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            job.sendall(report.encode())
+            job.shutdown(socket.SHUT_RDWR)
+
+
+def _try_to_prepare(
+    settings: Settings, name: str, stack: contextlib.ExitStack
+) -> tuple[Prepared | None, str]:
     try:
-        report = _report(order, channels, place, name)
-    except (OSError, SetupFailed, NoSlot, writeback.TooDeep) as error:
-        report = Report(error=str(error))
-    except Stopped:
-        report = Report(ending="killed")
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        channels.job.sendall(report.encode())
-
-
-def _report(order: Order, channels: Channels, place: Place | None, name: str) -> Report:
-    with _identity() as identity, _group(order, place, name) as group:
+        identity = stack.enter_context(_identity(settings))
+        group = stack.enter_context(_group(settings.place, name))
+        own = (os.geteuid(), os.getegid())
+        own_files = layers.map_owner(own, identity) if identity.is_slot else None
         layers.enter_namespace(identity)
-        scratch = os.open(order.scratch, os.O_DIRECTORY) if order.scratch else None
-        held = _load_held(order)
-        stage = layers.prepare(
-            identity,
-            order.workspace,
-            [source for source, _ in order.mounts],
-            size=_left("bytes", order.disk_bytes, held.size) + _OWN_BYTES,
-            files=_left("files", order.files, held.files) + _OWN_FILES,
-        )
-        _lay(order, stage, identity)
-        report = Command(order, channels, group, identity).run(stage)
-        if report.ending == "killed":
-            return report
-        return _keep_files(order, report, stage, scratch, held, channels)
+        stage = layers.build_stage(identity)
+        return Prepared(identity, stage, own_files, Starter(group, identity)), ""
+    except (OSError, SetupFailed, NoSlot) as error:
+        return None, str(error)
 
 
 @contextlib.contextmanager
-def _identity() -> Iterator[Identity]:
+def _identity(settings: Settings) -> Iterator[Identity]:
     uid, gid = os.geteuid(), os.getegid()
     if uid:
         yield Identity(uid, gid, is_slot=False)
         return
-    with held_slot() as slot:
+    with held_slot(settings.candidates) as slot:
         yield Identity(slot, slot, is_slot=True)
 
 
 @contextlib.contextmanager
-def _group(order: Order, place: Place | None, name: str) -> Iterator[Group | None]:
+def _group(place: Place | None, name: str) -> Iterator[Group | None]:
     if place is None:
         yield None
         return
     group = place.group(name)
     try:
-        group.create(
-            memory_bytes=order.memory_bytes,
-            processes=order.processes + _OWN_PROCESSES,
-            cpus=order.cpus,
-        )
+        group.create()
         yield group
     finally:
         group.remove()
 
 
-def _load_held(order: Order) -> Held:
+def _load_order(descriptor: int) -> Order:
+    with open(descriptor, "rb") as file:
+        return Order.decode(file.read())
+
+
+def _report(order: Order, channels: Channels, prepared: Prepared) -> Report:
+    try:
+        return _run(order, channels, prepared)
+    except (OSError, SetupFailed, writeback.TooDeep) as error:
+        return Report(error=str(error))
+    except Stopped:
+        return Report(ending="killed")
+
+
+def _run(order: Order, channels: Channels, prepared: Prepared) -> Report:
+    if prepared.starter.group:
+        prepared.starter.group.limit(
+            memory_bytes=order.memory_bytes,
+            processes=order.processes + _OWN_PROCESSES,
+            cpus=order.cpus,
+        )
+    workspace = os.open(order.workspace, _FOLDER)
+    scratch = os.open(order.scratch, _FOLDER) if order.scratch else None
+    held = _load_held(order, workspace)
+    stage = layers.mount_stage(
+        prepared.stage,
+        workspace,
+        [source for source, _ in order.mounts],
+        size=_left("bytes", order.disk_bytes, held.size) + _OWN_BYTES,
+        files=_left("files", order.files, held.files) + _OWN_FILES,
+    )
+    if order.overlay:
+        layers.lay_over(stage, prepared.identity, prepared.own_files)
+    else:
+        layers.copy_in(stage, prepared.identity)
+    report = Command(order, channels, prepared.starter).run(stage)
+    if report.ending == "killed":
+        return report
+    return _keep_files(order, report, stage, scratch, held, channels)
+
+
+def _load_held(order: Order, workspace: int) -> Held:
     """What the writable workspace holds already: as estimated, or measured where that matters."""
     if order.read_only or not order.overlay:
         return Held()
@@ -94,21 +161,13 @@ def _load_held(order: Order) -> Held:
         held = Held(*order.held)
         if 2 * held.size < order.disk_bytes and 2 * held.files < order.files:
             return held
-    with writeback.opened(order.workspace) as folder:
-        return writeback.measure(folder)
+    return writeback.measure(workspace)
 
 
 def _left(what: str, most: int, held: int) -> int:
     if held >= most:
         raise SetupFailed(f"the workspace already holds {held} of the {most} {what} it may hold")
     return most - held
-
-
-def _lay(order: Order, stage: Stage, identity: Identity) -> None:
-    if order.overlay:
-        layers.lay_over(stage, identity)
-    else:
-        layers.copy_in(stage, identity)
 
 
 def _keep_files(

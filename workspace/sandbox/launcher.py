@@ -7,16 +7,20 @@ lives. It imports only the standard library, keeps no secret and ends with the b
 """
 
 import os
+import select
 import signal
 import socket
 import sys
 from contextlib import suppress
 
 from workspace.sandbox.cgroup import CgroupMissing, Place
-from workspace.sandbox.keeper import keep
-from workspace.sandbox.order import Order, Ready
-from workspace.sandbox.running import Channels
+from workspace.sandbox.keeper import Settings, keep
+from workspace.sandbox.order import Ready
+from workspace.sandbox.slots import load_candidates
 from workspace.sandbox.started import started_at
+
+_WAITING = 1
+"""Keepers that stand ready for the next command."""
 
 
 def main() -> None:
@@ -30,38 +34,51 @@ def main() -> None:
     except (CgroupMissing, OSError) as error:
         place, problem = None, str(error)
     stopping, stop = os.pipe()
+    candidates = [] if os.geteuid() else load_candidates()
+    settings = Settings(place, candidates, os.getpid(), stopping)
     control.sendall(Ready(no_cgroups=problem).encode())
-    number = 0
-    while descriptors := _receive(control):
-        number += 1
-        name = f"{os.getpid()}-{started_at(os.getpid())}-{number}"
-        if not os.fork():
-            os.close(stop)
-            control.close()
-            _keep(descriptors, stopping, place, name)
-        for descriptor in descriptors:
-            os.close(descriptor)
+    _serve(control, settings, stop)
     os.close(stop)
     with suppress(ChildProcessError):
         while True:
             os.wait()
 
 
-def _receive(control: socket.socket) -> list[int]:
-    message, descriptors, _, _ = socket.recv_fds(control, 1, 3)
-    for descriptor in descriptors:
-        os.set_inheritable(descriptor, False)  # noqa: FBT003 - it takes no keyword
-    return descriptors if message else []
+def _serve(control: socket.socket, settings: Settings, stop: int) -> None:
+    """Keep keepers waiting for orders until the bot closes the socket."""
+    taken, take = os.pipe()
+    poll = select.poll()
+    poll.register(control, select.POLLHUP)
+    poll.register(taken, select.POLLIN)
+    started = started_at(os.getpid())
+    number, waiting = 0, 0
+    while True:
+        for _ in range(_WAITING - waiting):
+            number += 1
+            if not os.fork():
+                os.close(stop)
+                _keep(control, take, settings, f"{settings.launcher}-{started}-{number}")
+        waiting = _WAITING
+        ready = dict(poll.poll())
+        if taken in ready:
+            waiting -= len(os.read(taken, _WAITING))
+        elif ready:
+            return
 
 
-def _keep(descriptors: list[int], stopping: int, place: Place | None, name: str) -> None:
+def _keep(control: socket.socket, take: int, settings: Settings, name: str) -> None:
+    def take_order() -> list[int]:
+        message, descriptors, _, _ = socket.recv_fds(control, 1, 3)
+        control.close()
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)  # noqa: FBT003 - it takes no keyword
+        if message:
+            os.write(take, b"t")
+        return descriptors
+
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        order_file, job, output = descriptors
-        with open(order_file, "rb") as file:
-            order = Order.decode(file.read())
-        channels = Channels(socket.socket(fileno=job), output, stopping, os.getppid())
-        keep(order, channels, place, name)
+        keep(settings, name, take_order)
     except BaseException:  # noqa: BLE001 - a fork never returns
         sys.excepthook(*sys.exc_info())
     finally:

@@ -14,7 +14,8 @@ import contextlib
 import errno
 import os
 import signal
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,31 +76,7 @@ def enter_namespace(identity: Identity) -> None:
     syscalls.mount("none", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
 
 
-def prepare(
-    identity: Identity, workspace: str, sources: list[str], *, size: int, files: int
-) -> Stage:
-    """Mount the stage and put everything but the workspace in place.
-
-    Raises:
-        OSError: a source is missing, or the kernel refuses a mount.
-    """
-    opened = [os.open(source, os.O_PATH | os.O_CLOEXEC) for source in sources]
-    shown = [(name, _open_if_there(f"/etc/{name}")) for name in _SHOWN_FROM_ETC]
-    small = {name: _load_small(f"/etc/{name}") for name in _COPIED_FROM_ETC}
-    folder = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    found = os.fstat(folder)
-    stage = Stage(folder, (found.st_uid, found.st_gid))
-    options = f"size={size},nr_inodes={files},mode=0755"
-    flags = syscalls.MS_NOSUID | syscalls.MS_NODEV
-    syscalls.mount("tmpfs", STAGE, "tmpfs", flags, options)
-    for name, mode in _FOLDERS.items():
-        _make_folder(name, mode, identity)
-    _fill_etc(shown, small)
-    for number, source in enumerate(opened):
-        stage.mounts.append(_show(source, f"{STAGE}/mounts/{number}"))
-    return stage
-
-
+_FLAGS = syscalls.MS_NOSUID | syscalls.MS_NODEV
 _FOLDERS = {
     "tmp": 0o1777,
     "shm": 0o1777,
@@ -112,43 +89,57 @@ _FOLDERS = {
 }
 
 
-def _make_folder(name: str, mode: int, identity: Identity) -> None:
-    path = f"{STAGE}/{name}"
-    os.mkdir(path)
-    os.chmod(path, mode)
-    if identity.is_slot:
-        os.chown(path, identity.uid, identity.gid)
+def build_stage(identity: Identity) -> int:
+    """A tmpfs with what every command finds in it, mounted nowhere yet: its root, open.
 
-
-def _open_if_there(path: str) -> int | None:
-    try:
-        return os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-
-
-def _load_small(path: str) -> bytes | None:
-    try:
-        return Path(path).read_bytes()
-    except OSError:
-        return None
-
-
-def _fill_etc(shown: list[tuple[str, int | None]], small: dict[str, bytes | None]) -> None:
-    for folder in ("etc", "etc/ssl", "mounts"):
-        os.mkdir(f"{STAGE}/{folder}", 0o755)
+    Raises:
+        OSError: the kernel refuses.
+    """
+    root = syscalls.make_tmpfs(mode="0755")
+    for name, mode in _FOLDERS.items():
+        os.mkdir(name, mode, dir_fd=root)
+        os.chmod(name, mode, dir_fd=root)
+        if identity.is_slot:
+            os.chown(name, identity.uid, identity.gid, dir_fd=root)
+    for name in ("mounts", "etc", "etc/ssl"):
+        os.mkdir(name, 0o755, dir_fd=root)
     for name, text in _MADE_FOR_ETC.items():
-        Path(STAGE, "etc", name).write_text(text)
-    for name, content in small.items():
-        if content is not None:
-            Path(STAGE, "etc", name).write_bytes(content)
-    for name, source in shown:
-        if source is not None:
-            _show(source, f"{STAGE}/etc/{name}")
+        _write(root, f"etc/{name}", text.encode())
+    for name in _COPIED_FROM_ETC:
+        with contextlib.suppress(OSError):
+            _write(root, f"etc/{name}", Path("/etc", name).read_bytes())
+    return root
+
+
+def _write(root: int, name: str, content: bytes) -> None:
+    with open(os.open(name, os.O_WRONLY | os.O_CREAT, 0o644, dir_fd=root), "wb") as file:
+        file.write(content)
+
+
+def mount_stage(
+    root: int, workspace: int, sources: Iterable[str], *, size: int, files: int
+) -> Stage:
+    """Mount the stage, sized, with the read-only sources in place.
+
+    Raises:
+        OSError: a source is missing, or the kernel refuses a mount.
+    """
+    opened = [os.open(source, os.O_PATH | os.O_CLOEXEC) for source in sources]
+    syscalls.attach(root, STAGE)
+    options = f"size={size},nr_inodes={files}"
+    syscalls.mount("tmpfs", STAGE, "tmpfs", _FLAGS | syscalls.MS_REMOUNT, options)
+    found = os.fstat(workspace)
+    stage = Stage(workspace, (found.st_uid, found.st_gid))
+    for number, source in enumerate(opened):
+        stage.mounts.append(_show(source, f"{STAGE}/mounts/{number}"))
+    for name in _SHOWN_FROM_ETC:
+        with contextlib.suppress(FileNotFoundError):
+            _show(os.open(f"/etc/{name}", os.O_PATH | os.O_CLOEXEC), f"{STAGE}/etc/{name}")
+    return stage
 
 
 def _show(source: int, target: str) -> str:
-    if os.path.isdir(f"/proc/self/fd/{source}"):
+    if stat.S_ISDIR(os.fstat(source).st_mode):
         os.mkdir(target)
     else:
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o444))
@@ -157,23 +148,24 @@ def _show(source: int, target: str) -> str:
     return target
 
 
-def lay_over(stage: Stage, identity: Identity) -> None:
+def lay_over(stage: Stage, identity: Identity, own: int | None) -> None:
     """Show the workspace at `ws`, with every write going to the upper layer.
+
+    `own` is what `map_owner` made ahead of time for files that belong to the bot's own user.
 
     Raises:
         OSError: this kernel or file system cannot; `copy_in` always can.
     """
     options = f"lowerdir={STAGE}/lower,upperdir={STAGE}/upper,workdir={STAGE}/work"
     if identity.is_slot:
-        namespace = map_owner(stage.owner, identity)
-        syscalls.bind_idmapped(stage.workspace, f"{STAGE}/lower", namespace)
-        os.close(namespace)
+        if own is None or stage.owner != (os.geteuid(), os.getegid()):
+            own = map_owner(stage.owner, identity)
+        syscalls.bind_idmapped(stage.workspace, f"{STAGE}/lower", own)
     else:
         os.setxattr(f"{STAGE}/upper", "user.ultracode", b"")  # tmpfs has them since Linux 6.6
         options += ",userxattr"
         syscalls.bind(stage.workspace, f"{STAGE}/lower")
-    flags = syscalls.MS_NOSUID | syscalls.MS_NODEV
-    syscalls.mount("overlay", f"{STAGE}/ws", "overlay", flags, options)
+    syscalls.mount("overlay", f"{STAGE}/ws", "overlay", _FLAGS, options)
 
 
 def copy_in(stage: Stage, identity: Identity) -> None:

@@ -1,7 +1,10 @@
 """Starts bubblewrap, watches it, and sees to it that nothing it started is left alive.
 
-In: an order, its prepared stage, user and control group. Out: how the command ended. Runs in a
+In: an order, its prepared stage and its control group. Out: how the command ended. Runs in a
 keeper.
+
+The process that becomes bubblewrap is forked ahead of time: putting a process into a control group
+makes the kernel wait for all processors, which would be a third of a command's start.
 """
 
 import contextlib
@@ -26,6 +29,7 @@ _OOM_POLL_SECONDS = 0.1
 _DEATH_SECONDS = 5.0
 _OPEN_FILES = 4096
 _OOM_SCORE = "500"  # of man 5 proc: when the host itself runs out, commands go before the bot
+_LONGEST = 8 * 1024 * 1024
 
 
 class SetupFailed(Exception):
@@ -34,15 +38,13 @@ class SetupFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """What ties a keeper to the outside."""
+    """What ties one command to the outside."""
 
     job: socket.socket
     """End of file, or a message that names the ending: kill the command."""
     output: int
     stopping: int
     """End of file when the launcher stops: kill the command."""
-    launcher: int
-    """The launcher's process id."""
 
     def told_to_stop(self, seconds: float, *others: int) -> Ending | None:
         """Wait for word from outside, or for another descriptor to become readable."""
@@ -56,16 +58,100 @@ class Channels:
         return "killed" if self.stopping in ready else None
 
 
-class Command:
-    """One started command, from fork to the death of its last process."""
+class Starter:
+    """A process in its control group, as its user, that becomes bubblewrap when told to."""
 
-    def __init__(
-        self, order: Order, channels: Channels, group: Group | None, identity: Identity
-    ) -> None:
+    def __init__(self, group: Group | None, identity: Identity) -> None:
+        """Fork it.
+
+        Raises:
+            SetupFailed: it could not take its place.
+        """
+        self.group = group
+        self._told, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.pid = os.fork()
+        if not self.pid:
+            self._told.close()
+            _wait_and_become(theirs, group, identity)
+        theirs.close()
+        if (answer := self._told.recv(4096)) != b"ready":
+            raise SetupFailed(answer.decode() or "the command's process died")
+
+    def start(self, order: Order, stage: Stage, output: int) -> int:
+        """Become bubblewrap; returns the descriptor on which it tells the command's exit code."""
+        status, told = os.pipe()
+        command = [order.bubblewrap, "--args", str(view.OPTIONS), "--", *_SHELL, *order.command]
+        given = [
+            output,
+            told,
+            _in_memory(command),
+            _in_memory(view.options(order, stage)),
+            _in_memory(bytes.fromhex(order.seccomp)),
+        ]
+        socket.send_fds(self._told, [str(order.file_bytes).encode()], given)
+        for descriptor in given:
+            os.close(descriptor)
+        return status
+
+
+def _wait_and_become(told: socket.socket, group: Group | None, identity: Identity) -> NoReturn:
+    """In the fork: take place, wait, and never come back."""
+    try:
+        keeper = os.getppid()
+        os.setsid()
+        with contextlib.suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE)
+        if group:
+            group.add(os.getpid())
+        if identity.is_slot:
+            os.setgroups([])
+            os.setresgid(*[identity.gid] * 3)
+            os.setresuid(*[identity.uid] * 3)
+        syscalls.die_with_parent(keeper)
+        syscalls.forbid_new_privileges()
+        told.sendall(b"ready")
+        message, descriptors, _, _ = socket.recv_fds(told, 64, 5)
+        if message:
+            _become(int(message), *descriptors)
+    except BaseException as error:  # noqa: BLE001 - a fork never returns
+        with contextlib.suppress(OSError):
+            told.sendall(str(error).encode())
+    finally:
+        os._exit(1)
+
+
+def _become(
+    file_bytes: int, output: int, status: int, command: int, options: int, program: int
+) -> None:
+    for kind, value in (
+        (resource.RLIMIT_FSIZE, file_bytes),
+        (resource.RLIMIT_CORE, 1),  # seccomp.py says why 1
+        (resource.RLIMIT_NOFILE, _OPEN_FILES),
+    ):
+        hard = resource.getrlimit(kind)[1]
+        limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (limit, limit))
+    words = os.read(command, _LONGEST).split(b"\0")
+    null = os.open(os.devnull, os.O_RDONLY)
+    places = (
+        (null, 0), (output, 1), (output, 2),
+        (options, view.OPTIONS), (program, view.PROGRAM), (status, view.STATUS),
+    )  # fmt: skip
+    for descriptor, place in places:
+        os.dup2(descriptor, place)
+    os.closerange(3, view.OPTIONS)
+    os.closerange(view.STATUS + 1, _OPEN_FILES)
+    os.execve(words[0], words, {})  # noqa: S606 - no shell is wanted
+
+
+class Command:
+    """One started command, until the death of its last process."""
+
+    def __init__(self, order: Order, channels: Channels, starter: Starter) -> None:
         self._order = order
         self._channels = channels
-        self._group = group
-        self._identity = identity
+        self._starter = starter
+        self._group = starter.group
 
     def run(self, stage: Stage) -> Report:
         """Start it and wait for its end.
@@ -75,18 +161,10 @@ class Command:
             OSError: the kernel refused something on the way.
         """
         started = time.monotonic()
-        status, told = os.pipe()
-        program = _in_memory(bytes.fromhex(self._order.seccomp))
-        arguments = view.arguments(self._order, stage, seccomp=program, status=told)
-        options = _in_memory("\0".join(arguments).encode(errors="surrogateescape"))
-        pid = os.fork()
-        if not pid:
-            self._become_bubblewrap(options, (options, program, told))
-        os.close(told)
-        os.close(self._channels.output)
-        ending = self._watch(pid, started + self._order.wall_seconds)
+        status = self._starter.start(self._order, stage, self._channels.output)
+        ending = self._watch(started + self._order.wall_seconds)
         wall_seconds = time.monotonic() - started
-        bubblewrap_exited = self._end_all(pid)
+        bubblewrap_exited = self._end_all()
         exit_code = _parse_status(status)
         usage = self._group.usage() if self._group else None
         if usage and usage.oom_kills and ending == "exit":
@@ -102,15 +180,15 @@ class Command:
             wall_seconds=wall_seconds,
         )
 
-    def _watch(self, pid: int, deadline: float) -> Ending:
+    def _watch(self, deadline: float) -> Ending:
         """Wait until it ends by itself or has to be ended."""
-        pidfd = os.pidfd_open(pid)
+        pidfd = os.pidfd_open(self._starter.pid)
         try:
             while (left := deadline - time.monotonic()) > 0:
                 reason = self._channels.told_to_stop(min(left, _OOM_POLL_SECONDS), pidfd)
                 if reason:
                     return reason
-                if _has_ended(pid):
+                if _has_ended(self._starter.pid):
                     return "exit"
                 if self._group and self._group.usage().oom_kills:
                     return "oom"
@@ -118,7 +196,7 @@ class Command:
         finally:
             os.close(pidfd)
 
-    def _end_all(self, bubblewrap: int) -> bool:
+    def _end_all(self) -> bool:
         """Kill whatever is left; True when bubblewrap itself had ended without being killed.
 
         Killing bubblewrap's processes ends the process namespace and so everything in it; orphans
@@ -136,57 +214,18 @@ class Command:
                 os.kill(child, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):
                 while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                    if ended[0] == bubblewrap:
+                    if ended[0] == self._starter.pid:
                         exited = os.WIFEXITED(ended[1])
             if not _children() and not (self._group and self._group.pids()):
                 return exited
             time.sleep(0.001)
         raise SetupFailed("a process of the command cannot be killed")
 
-    def _become_bubblewrap(self, options: int, inherited: tuple[int, ...]) -> NoReturn:
-        """In the fork: limits, group, user, and never back."""
-        try:
-            keeper = os.getppid()
-            os.setsid()
-            with contextlib.suppress(OSError):
-                Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE)
-            if self._group:
-                self._group.add(os.getpid())
-            self._limit()
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-            os.dup2(self._channels.output, 1)
-            os.dup2(self._channels.output, 2)
-            for descriptor in inherited:
-                os.set_inheritable(descriptor, True)  # noqa: FBT003 - it takes no keyword
-            self._drop()
-            syscalls.die_with_parent(keeper)
-            syscalls.forbid_new_privileges()
-            command = ["bwrap", "--args", str(options), "--", *_SHELL, *self._order.command]
-            os.execve(self._order.bubblewrap, command, {})  # noqa: S606 - no shell is wanted
-        except BaseException as error:  # noqa: BLE001 - a fork never returns
-            os.write(2, f"{error}\n".encode())
-        finally:
-            os._exit(1)
 
-    def _limit(self) -> None:
-        for kind, value in (
-            (resource.RLIMIT_FSIZE, self._order.file_bytes),
-            (resource.RLIMIT_CORE, 1),  # seccomp.py says why 1
-            (resource.RLIMIT_NOFILE, _OPEN_FILES),
-        ):
-            hard = resource.getrlimit(kind)[1]
-            limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            resource.setrlimit(kind, (limit, limit))
-
-    def _drop(self) -> None:
-        if self._identity.is_slot:
-            os.setgroups([])
-            os.setresgid(*[self._identity.gid] * 3)
-            os.setresuid(*[self._identity.uid] * 3)
-
-
-def _in_memory(content: bytes) -> int:
+def _in_memory(content: bytes | list[str]) -> int:
     """A file that exists only as a descriptor, to be read from its start."""
+    if isinstance(content, list):
+        content = "\0".join(content).encode(errors="surrogateescape")
     descriptor = os.memfd_create("ultracode")
     os.write(descriptor, content)
     os.lseek(descriptor, 0, os.SEEK_SET)

@@ -23,14 +23,14 @@ class NoSlot(Exception):
 
 
 @contextlib.contextmanager
-def held_slot() -> Iterator[int]:
+def held_slot(candidates: list[int]) -> Iterator[int]:
     """A user id (and group id) of its own, until the context ends or the process does.
 
     Raises:
         NoSlot: every id is in use, or this system offers none.
     """
     _make_folder()
-    for uid in _candidates():
+    for uid in candidates:
         lock = os.open(LOCKS / str(uid), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -52,19 +52,22 @@ def _make_folder() -> None:
         raise NoSlot(f"{LOCKS} does not belong to this user")
 
 
-def _candidates() -> Iterator[int]:
+def load_candidates() -> list[int]:
+    """Ids that no account, lender of ids or container limit keeps from us."""
     mapped = [tuple(map(int, line.split())) for line in _lines("/proc/self/uid_map")]
     subordinate = [
         (int(start), int(count))
         for file in ("/etc/subuid", "/etc/subgid")
         for _, start, count in (line.split(":") for line in _lines(file) if line.count(":") == 2)  # noqa: PLR2004 - name:start:count, man 5 subuid
     ]
+    found = []
     for ids in _RANGES:
         for uid in ids:
             inside = any(first <= uid < first + count for first, _, count in mapped)
             lent = any(start <= uid < start + count for start, count in subordinate)
             if inside and not lent and not _has_account(uid):
-                yield uid
+                found.append(uid)
+    return found
 
 
 def _lines(file: str) -> list[str]:

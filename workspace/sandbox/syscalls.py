@@ -12,6 +12,7 @@ CLONE_NEWUSER = 0x10000000
 MS_RDONLY = 0x1
 MS_NOSUID = 0x2
 MS_NODEV = 0x4
+MS_REMOUNT = 0x20
 MS_BIND = 0x1000
 MS_REC = 0x4000
 MS_PRIVATE = 0x40000
@@ -22,7 +23,16 @@ _PR_SET_NO_NEW_PRIVS = 38
 
 _SYS_OPEN_TREE = 428
 _SYS_MOVE_MOUNT = 429
+_SYS_FSOPEN = 430
+_SYS_FSCONFIG = 431
+_SYS_FSMOUNT = 432
 _SYS_MOUNT_SETATTR = 442
+_FSOPEN_CLOEXEC = 1
+_FSMOUNT_CLOEXEC = 1
+_FSCONFIG_SET_STRING = 1
+_FSCONFIG_CMD_CREATE = 6
+_MOUNT_ATTR_NOSUID = 0x2
+_MOUNT_ATTR_NODEV = 0x4
 _OPEN_TREE_CLONE = 1
 _MOVE_MOUNT_F_EMPTY_PATH = 4
 _AT_EMPTY_PATH = 0x1000
@@ -64,6 +74,37 @@ def mount(source: str, target: str, kind: str, flags: int = 0, options: str = ""
     _checked(_libc.mount(*arguments, flags, options.encode()), f"mount {kind or 'bind'} {target}")
 
 
+def make_tmpfs(**options: str) -> int:
+    """A tmpfs that is mounted nowhere yet: the descriptor of its root (Linux 5.2).
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    context = _syscall("fsopen", _SYS_FSOPEN, b"tmpfs", _FSOPEN_CLOEXEC)
+    try:
+        for name, value in options.items():
+            words = (_FSCONFIG_SET_STRING, name.encode(), value.encode(), 0)
+            _syscall(f"fsconfig {name}", _SYS_FSCONFIG, context, *words)
+        _syscall("fsconfig", _SYS_FSCONFIG, context, _FSCONFIG_CMD_CREATE, None, None, 0)
+        attributes = _MOUNT_ATTR_NOSUID | _MOUNT_ATTR_NODEV
+        return _syscall("fsmount", _SYS_FSMOUNT, context, _FSMOUNT_CLOEXEC, attributes)
+    finally:
+        os.close(context)
+
+
+def attach(mount_fd: int, target: str) -> None:
+    """Mount a file system or copied tree that is mounted nowhere yet at `target`."""
+    _syscall(
+        "move_mount",
+        _SYS_MOVE_MOUNT,
+        mount_fd,
+        b"",
+        _AT_FDCWD,
+        os.fsencode(target),
+        _MOVE_MOUNT_F_EMPTY_PATH,
+    )
+
+
 def bind(source_fd: int, target: str) -> None:
     """Show what `source_fd` (opened with O_PATH in this mount namespace) is at `target` as well."""
     mount(f"/proc/self/fd/{source_fd}", target, "", MS_BIND | MS_REC)
@@ -83,10 +124,7 @@ def bind_idmapped(source_fd: int, target: str, user_namespace: int) -> None:
             ctypes.byref(attributes),
             ctypes.sizeof(attributes),
         )
-        path = os.fsencode(target)
-        _syscall(
-            "move_mount", _SYS_MOVE_MOUNT, tree, b"", _AT_FDCWD, path, _MOVE_MOUNT_F_EMPTY_PATH
-        )
+        attach(tree, target)
     finally:
         os.close(tree)
 

@@ -10,6 +10,8 @@ from pathlib import PurePosixPath
 from workspace.sandbox.layers import STAGE, Stage
 from workspace.sandbox.order import Order
 
+OPTIONS, PROGRAM, STATUS = 200, 201, 202  # above whatever else may be open
+"""Descriptors bubblewrap is started with: these options, the system call filter, its status."""
 _ISOLATED = (
     "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts",
     "--unshare-cgroup-try", "--disable-userns", "--uid", "1000", "--gid", "1000", "--clearenv",
@@ -19,7 +21,7 @@ _MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _HOME = "/home/sandbox"
 
 
-def arguments(order: Order, stage: Stage, *, seccomp: int, status: int) -> list[str]:
+def options(order: Order, stage: Stage) -> list[str]:
     """The options of `bwrap`, without the command."""
     return [
         *_ISOLATED,
@@ -31,7 +33,7 @@ def arguments(order: Order, stage: Stage, *, seccomp: int, status: int) -> list[
         *("--remount-ro", "/dev", "--remount-ro", "/"),
         *("--chdir", str(PurePosixPath(order.workspace_at) / order.workdir)),
         *_environment(order),
-        *("--seccomp", str(seccomp), "--json-status-fd", str(status)),
+        *("--seccomp", str(PROGRAM), "--json-status-fd", str(STATUS)),
     ]
 
 
