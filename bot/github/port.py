@@ -268,12 +268,11 @@ class CommitStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitFacts:
-    """A commit's place in history: who made it, its tree, its parents."""
+    """A commit's place in history: its tree and its parents."""
 
     sha: str
     tree: str
     parents: tuple[str, ...]
-    author: Account | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

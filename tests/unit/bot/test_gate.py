@@ -159,7 +159,7 @@ def pull(**changes: Any) -> dict[str, Any]:
 
 
 def merged(by: Account | None, sha: str, tree: str) -> dict[str, Any]:
-    commit = CommitFacts(sha=sha, tree=tree, parents=(BASE,), author=by)
+    commit = CommitFacts(sha=sha, tree=tree, parents=(BASE,))
     changes = pull(state="closed", merged=True, merged_by=by, merge_commit_sha=sha)
     return {**changes, "merged_commit": commit, "base_tip": sha}
 
