@@ -184,12 +184,10 @@ class Folder:
                     waiting.append(path + b"/")
 
     def _list(self, prefix: bytes) -> list[tuple[bytes, os.stat_result]]:
-        with self._parent(prefix + b".") as (parent, _):
-            with os.scandir(parent) as entries:
-                return sorted(
-                    (os.fsencode(entry.name), entry.stat(follow_symlinks=False))
-                    for entry in entries
-                )
+        with self._parent(prefix + b".") as (parent, _), os.scandir(parent) as entries:
+            return sorted(
+                (os.fsencode(entry.name), entry.stat(follow_symlinks=False)) for entry in entries
+            )
 
     @contextlib.contextmanager
     def _parent(self, path: bytes, *, make: bool = False) -> Iterator[tuple[int, bytes]]:
