@@ -33,13 +33,13 @@ class FileRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One thing in a folder. `links`, `size` and `readable` are those of a regular file."""
+    """One thing in a folder. `mode` holds the permission bits; `links` is that of a file."""
 
     path: bytes
     kind: Kind
     size: int
     links: int
-    readable: bool
+    mode: int
 
 
 class Folder:
@@ -142,16 +142,10 @@ class Folder:
         except (FileRefused, OSError):
             return None
 
-    def make_readable(self, path: bytes) -> None:
-        """Give the owner the right to read a regular file, which Git does not record."""
+    def set_mode(self, path: bytes, mode: int) -> None:
+        """Set the permission bits of a file or folder, never through a link."""
         with self._parent(path) as (parent, name):
-            descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-            try:
-                mode = os.fstat(descriptor).st_mode
-                if stat.S_ISREG(mode):
-                    os.chmod(f"/proc/self/fd/{descriptor}", stat.S_IMODE(mode) | 0o600)  # noqa: PTH101
-            finally:
-                os.close(descriptor)
+            _set_mode(parent, name, mode)
 
     def discard(self, path: bytes) -> None:
         """Remove whatever stands there, a whole folder too; nothing there is fine."""
@@ -178,8 +172,8 @@ class Folder:
                 if seen > _MOST_ENTRIES or deep:
                     raise FileRefused("The folder holds more, or deeper, than can be looked at.")
                 kind = _kind(status)
-                readable = bool(status.st_mode & stat.S_IRUSR)
-                yield Found(path, kind, status.st_size, status.st_nlink, readable)
+                mode = stat.S_IMODE(status.st_mode)
+                yield Found(path, kind, status.st_size, status.st_nlink, mode)
                 if kind == "folder" and enter(path):
                     waiting.append(path + b"/")
 
@@ -291,12 +285,16 @@ def _children(holder: int, name: bytes) -> list[tuple[bytes, bool]]:
 def _open_up(parent: int, name: bytes) -> None:
     """Give ourselves the right to list and change a folder whose mode denies it."""
     with contextlib.suppress(OSError):
-        descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-        try:
-            if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-                os.chmod(f"/proc/self/fd/{descriptor}", 0o700)  # noqa: PTH101 - by descriptor
-        finally:
-            os.close(descriptor)
+        _set_mode(parent, name, 0o700)
+
+
+def _set_mode(parent: int, name: bytes, mode: int) -> None:
+    descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        if not stat.S_ISLNK(os.fstat(descriptor).st_mode):
+            os.chmod(f"/proc/self/fd/{descriptor}", mode)  # noqa: PTH101 - by descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _open_folder(parent: int, name: bytes, path: bytes, *, make: bool = False) -> int:

@@ -304,6 +304,7 @@ class Git:
             env=dict(variables),
             cwd="/",
             start_new_session=True,
+            umask=0o022,
             pass_fds=tuple(pass_fds),
         )
         try:

@@ -40,6 +40,7 @@ class Mirrors:
 
     def __init__(self, root: Path, git: Git, credentials: Credentials) -> None:
         """Keep mirrors below `root`; ask `credentials` for a token at each use of the network."""
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._root = root
         self._git = git
         self._credentials = credentials

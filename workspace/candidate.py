@@ -1,0 +1,207 @@
+"""One commit out of what several workers changed: the candidate of a round.
+
+In: records frozen from workspaces, the commit the round started from, the original base. Out: a
+commit whose only parent is the original base, or the paths that two records both touch. Why: what
+is tested, reviewed and merged is exactly this commit; it is composed from tree entries (mode,
+object, path), never from text, and every value in it follows from the run, so that the same content
+gives the same SHA on any machine and at any time.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+from workspace.contracts import (
+    Artifact,
+    ArtifactStore,
+    Candidate,
+    CommitSha,
+    Conflict,
+    RunPin,
+    WorkerRecord,
+    git_path,
+    path_bytes,
+)
+from workspace.errors import WorkspaceRefusal
+from workspace.files import beginnings
+from workspace.freeze import collisions, load_links
+from workspace.git import Place
+from workspace.links import escaping_links
+from workspace.mirror import Mirrors
+from workspace.trees import ABSENT_MODE, Change, Trees
+
+PACK_MEDIA_TYPE = "application/x-git-packed-objects"
+DIFF_MEDIA_TYPE = "text/x-diff; charset=utf-8"
+_SHOWN = 50
+
+
+class Composer:
+    """Composes candidates in a mirror."""
+
+    def __init__(self, mirrors: Mirrors, trees: Trees, artifacts: ArtifactStore) -> None:
+        """Compose in `mirrors`; fetch workers' objects from, and keep diffs in, `artifacts`."""
+        self._mirrors = mirrors
+        self._trees = trees
+        self._artifacts = artifacts
+
+    async def compose(
+        self, run: RunPin, records: Sequence[WorkerRecord], *, round: int, parent: CommitSha
+    ) -> Candidate | Conflict:
+        """Compose one commit on the original base from the records' tree entries.
+
+        Raises:
+            WorkspaceRefusal: a record is refused, or started from another commit than `parent`.
+        """
+        _require_lineage(records, parent)
+        conflict = find_conflict(records)
+        if conflict is not None:
+            return conflict
+
+        async def work(place: Place) -> Candidate | Conflict:
+            await self._bring_objects(run, place, records)
+            tree = await self._trees.compose(place, parent, _entries(records))
+            conflict = await self._find_conflict_in(place, parent, tree, records)
+            return conflict or await self._commit(run, place, tree, round=round, parent=parent)
+
+        return await self._mirrors.using(run.repo, work)
+
+    async def recompose(self, run: RunPin, candidate: Candidate) -> Candidate | Conflict:
+        """Compose a candidate anew on `run.original_base_sha`, by Git's own three-way merge."""
+
+        async def work(place: Place) -> Candidate | Conflict:
+            base = run.original_base_sha
+            tree, paths = await self._trees.merge(place, base, candidate.sha)
+            if paths:
+                shown = tuple(git_path(path) for path in paths[:_SHOWN])
+                return Conflict(
+                    paths=shown, reason=f"{len(paths)} files changed on the base and here"
+                )
+            return await self._commit(run, place, tree, round=candidate.round, parent=base)
+
+        return await self._mirrors.using(run.repo, work)
+
+    async def _commit(
+        self, run: RunPin, place: Place, tree: str, *, round: int, parent: CommitSha
+    ) -> Candidate:
+        base = run.original_base_sha
+        changes = await self._trees.changes(place, base, tree)
+        sha = base
+        if changes:
+            sha = await self._trees.commit(place, tree, base, run.commit)
+            await self._mirrors.keep(run.repo.id, run.run_id, round, sha)
+        diff = await self._store_diff(run, place, tree)
+        return Candidate(
+            id=f"{run.run_id}-r{round}",
+            sha=sha,
+            tree=tree,
+            base_sha=parent,
+            original_base_sha=base,
+            round=round,
+            changed_files=tuple(change.as_changed_file() for change in changes),
+            diff_uri=diff.uri,
+            diff_digest=diff.sha256,
+        )
+
+    async def _store_diff(self, run: RunPin, place: Place, tree: str) -> Artifact:
+        content = await self._trees.diff(place, run.original_base_sha, tree)
+        stored = await self._artifacts.put(run.repo.id, run.run_id, content, DIFF_MEDIA_TYPE)
+        assert stored.sha256 == hashlib.sha256(content).hexdigest()
+        return stored
+
+    async def _bring_objects(
+        self, run: RunPin, place: Place, records: Sequence[WorkerRecord]
+    ) -> None:
+        """Import the workers' objects that this machine's mirror does not hold."""
+        for record in records:
+            wanted = [f.new_object for f in record.changed_files if f.new_mode != ABSENT_MODE]
+            if not wanted or not await self._trees.missing(place, wanted):
+                continue
+            for artifact in record.artifacts:
+                if artifact.media_type == PACK_MEDIA_TYPE:
+                    pack = await self._artifacts.get(run.repo.id, run.run_id, artifact.sha256)
+                    await self._trees.unpack(place, pack)
+
+    async def _find_conflict_in(
+        self, place: Place, parent: str, tree: str, records: Sequence[WorkerRecord]
+    ) -> Conflict | None:
+        """What only shows once the records are put together."""
+        added = [
+            path_bytes(file.path)
+            for record in records
+            for file in record.changed_files
+            if file.old_mode == ABSENT_MODE
+        ]
+        entries = await self._trees.entries(place, tree)
+        clashes = list(collisions([entry.path for entry in entries], added))
+        if clashes:
+            return Conflict(
+                paths=tuple(git_path(path) for path, _ in clashes[:_SHOWN]), reason=clashes[0][1]
+            )
+        before = await load_links(self._trees, place, await self._trees.entries(place, parent))
+        after = await load_links(self._trees, place, entries)
+        leaving = sorted(escaping_links(after) - escaping_links(before))
+        if leaving:
+            return Conflict(
+                paths=tuple(git_path(path) for path in leaving[:_SHOWN]),
+                reason="together these symbolic links lead out of the repository",
+            )
+        return None
+
+
+def find_conflict(records: Sequence[WorkerRecord]) -> Conflict | None:
+    """Return the paths that two records touch, or where one's file is another's folder."""
+    touched = {
+        record.task_id: {path_bytes(file.path) for file in record.changed_files}
+        for record in records
+    }
+    folders = {
+        task: {folder for path in paths for folder in beginnings(path)}
+        for task, paths in touched.items()
+    }
+    for one, other in combinations(touched, 2):
+        same = touched[one] & touched[other]
+        if same:
+            return _conflict(same, f"tasks {one} and {other} changed the same paths")
+        clashing = (touched[one] & folders[other]) | (touched[other] & folders[one])
+        if clashing:
+            below = {
+                path
+                for path in touched[one] | touched[other]
+                if clashing.intersection(beginnings(path))
+            }
+            return _conflict(
+                clashing | below,
+                f"what is a file in task {one} or {other} is a folder in the other",
+            )
+    return None
+
+
+def _conflict(paths: set[bytes], reason: str) -> Conflict:
+    return Conflict(paths=tuple(git_path(path) for path in sorted(paths)[:_SHOWN]), reason=reason)
+
+
+def _require_lineage(records: Sequence[WorkerRecord], parent: CommitSha) -> None:
+    for record in records:
+        if record.refused:
+            raise WorkspaceRefusal(
+                f"The record of {record.task_id} is refused; nothing of it is used."
+            )
+        if record.base_sha != parent:
+            raise WorkspaceRefusal(
+                f"Task {record.task_id} started from {record.base_sha}, not from {parent}."
+            )
+
+
+def _entries(records: Sequence[WorkerRecord]) -> list[tuple[bytes, str, str]]:
+    """Path, mode and object of every change, in one order whatever the records' order was."""
+    entries: Mapping[bytes, tuple[bytes, str, str]] = {
+        path_bytes(file.path): (path_bytes(file.path), file.new_mode, file.new_object)
+        for record in records
+        for file in record.changed_files
+    }
+    return [entries[path] for path in sorted(entries)]
+
+
+def as_changes(changes: Sequence[Change]) -> list[tuple[bytes, str, str]]:
+    """Return a diff's new entries, as `Trees.compose` takes them."""
+    return [(change.path, change.new_mode, change.new_object) for change in changes]
