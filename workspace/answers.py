@@ -92,7 +92,6 @@ def _line(raw: bytes) -> str:
 
 def cut(text: str) -> str:
     """Keep the head and the tail of what is too long."""
-
     if len(text) <= MOST_ANSWER:
         return text
     half = MOST_ANSWER // 2

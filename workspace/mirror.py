@@ -44,7 +44,7 @@ class Mirrors:
         self._root = root
         self._git = git
         self._credentials = credentials
-        self._checked: dict[RepositoryId, Path] = {}
+        self._known: dict[RepositoryId, RepoRef] = {}
 
     def place(self, repository: RepositoryId) -> Place:
         """Return where the mirror is (or will be)."""
@@ -86,6 +86,13 @@ class Mirrors:
             async with exclusive(self._lock(repo.id)) as lock:
                 await self._rebuild(repo, lock)
             return await work(place)
+
+    async def using_id(self, repository: RepositoryId, work: Callable[[Place], Awaitable[T]]) -> T:
+        """Do as `using` does, for a repository whose mirror this process has used before."""
+        repo = self._known.get(repository)
+        if repo is None:
+            return await work(self.place(repository))
+        return await self.using(repo, work)
 
     async def remote(self, repo: RepoRef, *, write: bool) -> Remote:
         """Return the other side with a token of this moment."""
@@ -159,12 +166,12 @@ class Mirrors:
     async def _healthy(self, repo: RepoRef) -> Place:
         """The mirror's place, made or rebuilt when it is missing or damaged."""
         place = self.place(repo.id)
-        if self._checked.get(repo.id) == place.git_dir and _own_files_stand(place.git_dir):
+        if self._known.get(repo.id) == repo and _own_files_stand(place.git_dir):
             return place
         async with exclusive(self._lock(repo.id)) as lock:
             if not await self._intact(place):
                 await self._rebuild(repo, lock)
-        self._checked[repo.id] = place.git_dir
+        self._known[repo.id] = repo
         return place
 
     async def _intact(self, place: Place) -> bool:

@@ -1,13 +1,13 @@
 """The hands of agents: reading one tree, or working in one workspace.
 
 In: paths, texts and commands that a model chose. Out: text, always: an error is a sentence the
-model can act on, never an exception. Why: models see repositories only through these few verbs, so what
-they can reach, change and flood is decided here: nothing outside the tree, no write outside the
-scope, no link followed, no answer longer than a page or two, nothing invisible shown as nothing.
+model can act on, never an exception. Why: models see repositories only through these few verbs, so
+what they can reach and change is decided here: nothing outside the tree, no write outside the
+scope, no link followed. `answers` decides how much is shown, and how.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 

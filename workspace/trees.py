@@ -4,8 +4,6 @@ In: a `Place` and object ids. Out: entries, contents, diffs, packs. Why: whateve
 about files is read from here, from NUL-separated output, so that no name can pretend to be two.
 """
 
-import asyncio
-import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -145,6 +143,25 @@ class Trees:
             await self._git.output("update-index", "-z", "--index-info", place=at, stdin=lines)
             return (await self._git.output("write-tree", place=at)).decode().strip()
 
+    async def write_tree(self, place: Place, entries: Iterable[Entry]) -> str:
+        """Store the tree that holds exactly these paths, and return its id."""
+        lines = b"".join(
+            f"{entry.mode} {entry.object}\t".encode() + entry.path + b"\0" for entry in entries
+        )
+        with tempfile.TemporaryDirectory(prefix="tree-", dir=self._scratch) as folder:
+            at = Place(git_dir=place.git_dir, index=Path(folder, "index"))
+            await self._git.output("update-index", "-z", "--index-info", place=at, stdin=lines)
+            return (await self._git.output("write-tree", place=at)).decode().strip()
+
+    async def write_blob(self, place: Place, content: bytes) -> str:
+        """Store a blob and return its id."""
+        out = await self._git.output("hash-object", "-w", "--stdin", place=place, stdin=content)
+        return out.decode().strip()
+
+    async def raw_commit(self, place: Place, commit: CommitSha) -> bytes:
+        """Return a commit object as it is stored."""
+        return await self._git.output("cat-file", "commit", commit, place=place)
+
     async def commit(
         self, place: Place, tree: str, parent: CommitSha, template: CommitTemplate
     ) -> CommitSha:
@@ -194,11 +211,6 @@ class Trees:
             fields[number]: fields[number + 2].decode(errors="replace")
             for number in range(0, len(fields) - 2, 3)
         }
-
-
-async def remove_folder(path: Path) -> None:
-    """Remove a folder this host made; what a worker made goes through `files.wipe`."""
-    await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
 
 
 def _identity(template: CommitTemplate, date: str) -> dict[str, str]:

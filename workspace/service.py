@@ -1,0 +1,437 @@
+"""The whole workshop behind one door: the production `WorkspaceService`.
+
+In: what a run pinned, scopes, records. Out: records, candidates, reports, evidence, pushes. Why:
+the workflow speaks to this class alone; each method here is a few lines that hand the work to the
+module that knows how. Several processes may share one data folder, and several machines may each
+have their own: what a run made elsewhere is fetched, or composed again from its stored records.
+"""
+
+import asyncio
+import contextlib
+import shutil
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from workspace.base_runs import BaseRuns
+from workspace.bundle import BUNDLE_MEDIA_TYPE, build_bundle
+from workspace.candidate import PACK_MEDIA_TYPE, Composer, as_changes
+from workspace.contracts import (
+    Artifact,
+    ArtifactStore,
+    Candidate,
+    CommitSha,
+    Conflict,
+    Credentials,
+    EvidenceManifest,
+    Moved,
+    Progress,
+    Pushed,
+    PushRefused,
+    ReadTools,
+    RunId,
+    RunPin,
+    Scope,
+    Sha256,
+    Suite,
+    TestReport,
+    WorkerRecord,
+    WorkKey,
+    WorkspaceEvent,
+    WorkspaceTools,
+)
+from workspace.errors import WorkspaceFailure, WorkspaceRefusal
+from workspace.evidence import build_evidence, verify_evidence
+from workspace.freeze import Freezer, Frozen
+from workspace.git import Git, Place
+from workspace.globs import GlobError
+from workspace.locks import Owner
+from workspace.mirror import Mirrors
+from workspace.mirror_trees import MirrorTrees
+from workspace.paths import decode_path, show_text
+from workspace.pool import Pool, Workspace, workspace_id
+from workspace.promotion import Promoter
+from workspace.runs import RunningJobs, WorkerRunner
+from workspace.sandbox.backend import Sandbox
+from workspace.scope import Denials, decide_scopes, load_denials
+from workspace.setup import Dependencies
+from workspace.signing import Signer
+from workspace.suites import SuiteRunner
+from workspace.tools import Bench, TreeTools, WorkerTools
+from workspace.trees import Trees
+
+KEEP_CANDIDATES_SECONDS = 60 * 24 * 3600.0
+
+
+class Workshop:
+    """`WorkspaceService` over one data folder, one sandbox and one artifact store."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        credentials: Credentials,
+        artifacts: ArtifactStore,
+        sandbox: Sandbox,
+        progress: Progress | None = None,
+        signer: Signer | None = None,
+        allow_loopback_http: bool = False,
+    ) -> None:
+        """Open the workshop.
+
+        Args:
+            data_dir: Where mirrors, workspaces and dependencies are kept.
+            credentials: Gives tokens at the moment of use.
+            artifacts: Keeps diffs, logs, packs and bundles.
+            sandbox: Runs commands and suites; it stays the caller's to close.
+            progress: Hears what happens.
+            signer: Signs bundles; without it evidence has none.
+            allow_loopback_http: On the stage only: Git may speak plain HTTP to this machine.
+        """
+        self._data = data_dir
+        self._credentials = credentials
+        self._artifacts = artifacts
+        self._sandbox = sandbox
+        self._progress = progress
+        self._signer = signer
+        self._owner = Owner(data_dir / "owners", uuid.uuid4().hex)
+        self._own = data_dir / "tmp" / self._owner.name
+        (self._own / "indexes").mkdir(parents=True)
+        self._git = Git(allow_loopback_http=allow_loopback_http)
+        self._trees = Trees(self._git, self._own / "indexes")
+        self._mirrors = Mirrors(data_dir / "mirrors", self._git, credentials)
+        self._pool = Pool(data_dir / "workspaces", self._git, self._mirrors, self._owner)
+        self._freezer = Freezer(self._git, self._trees)
+        self._composer = Composer(self._mirrors, self._trees, artifacts)
+        self._promoter = Promoter(self._mirrors, self._trees)
+        self._tree_store = MirrorTrees(self._mirrors, self._trees)
+        self._dependencies = Dependencies(
+            data_dir / "dependencies", sandbox=sandbox, trees=self._tree_store
+        )
+        self._suites = SuiteRunner(
+            sandbox=sandbox,
+            trees=self._tree_store,
+            artifacts=artifacts,
+            dependencies=self._dependencies,
+            base_runs=BaseRuns(data_dir / "base-runs"),
+            checkouts=self._own / "checkouts",
+        )
+        self._jobs = RunningJobs()
+
+    async def close(self) -> None:
+        """Give up what this process holds; another may take it at once."""
+        await asyncio.to_thread(shutil.rmtree, self._own, ignore_errors=True)
+        self._owner.close()
+
+    # --- before and beside workers --------------------------------------------------------------
+
+    async def prepare(self, run: RunPin, suites: Sequence[Suite]) -> None:
+        """Fetch the mirror, seal `setup`, run the suites on the base: all that needs no model.
+
+        Raises:
+            WorkspaceRefusal: the repository or its set-up cannot be used; the sentence says why.
+        """
+        await self._tell(run, "mirror", "fetching the repository")
+        await self._mirrors.fetch(run.repo, want=run.original_base_sha)
+        await self._tell(run, "base", "preparing dependencies and the base's suites")
+        await self._jobs.run(run.run_id, self._suites.prepare(run, suites))
+
+    async def repository_map(self, run: RunPin, *, limit: int = 400) -> str:
+        """Return the base tree as text, at most `limit` lines; deep folders become counts."""
+        place = await self._mirrors.fetch(run.repo, want=run.original_base_sha)
+        entries = await self._trees.entries(place, run.original_base_sha)
+        return _map([decode_path(entry.path) for entry in entries], limit)
+
+    async def read_base_file(self, run: RunPin, path: str, *, limit: int) -> bytes | None:
+        """Return a file of the original base cut to `limit` bytes, or None."""
+        await self._mirrors.fetch(run.repo, want=run.original_base_sha)
+        entries = await self._tree_store.entries(run.repo.id, run.original_base_sha)
+        entry = entries.get(path)
+        if entry is None or not entry.is_file:
+            return None
+        return (await self._tree_store.read_blob(run.repo.id, entry.object_id))[:limit]
+
+    async def tools_at(self, run: RunPin, commit: CommitSha) -> ReadTools:
+        """Return read-only tools over a commit: for the planner and the reviewers."""
+        place = await self._mirrors.fetch(run.repo, want=commit)
+        return TreeTools(self._git, self._trees, place, commit)
+
+    async def check_scopes(
+        self, run: RunPin, scopes: Sequence[Scope], *, parent: CommitSha
+    ) -> tuple[str, ...]:
+        """Return what is wrong with the scopes of a plan, a sentence each; empty when sound."""
+        place = await self._mirrors.fetch(run.repo, want=parent)
+        entries = await self._trees.entries(place, parent)
+        paths = [entry.path for entry in entries]
+        return await asyncio.to_thread(decide_scopes, scopes, _denials(run), paths)
+
+    # --- workers --------------------------------------------------------------------------------
+
+    async def create_worker(
+        self, run: RunPin, scope: Scope, *, key: WorkKey, parent: CommitSha, suites: Sequence[Suite]
+    ) -> WorkspaceTools:
+        """Check out `parent` for one worker. The same key gives the same workspace.
+
+        Raises:
+            CommitMissing: `parent` is not to be had; `restore` composes it again.
+        """
+        denials = _denials(run)
+        await self._mirrors.fetch(run.repo, want=parent)
+        workspace = await self._pool.lend(run.repo, key, parent)
+        self._record_path(run, workspace.id).unlink(missing_ok=True)
+        await self._tell(run, "workspace", f"{key.task_id} has a workspace")
+        runner = WorkerRunner(
+            run=run,
+            workspace=workspace,
+            pool=self._pool,
+            sandbox=self._sandbox,
+            dependencies=self._dependencies,
+            suites=self._suites,
+            jobs=self._jobs,
+        )
+        return WorkerTools(
+            Bench(workspace, scope, denials, tuple(suites), runner, self._require(run, workspace))
+        )
+
+    async def inspect_and_freeze(
+        self, run: RunPin, scope: Scope, *, key: WorkKey, parent: CommitSha
+    ) -> WorkerRecord:
+        """Record what Git says changed, then give the workspace back to the pool.
+
+        Asked again, it returns the same record.
+
+        Raises:
+            WorkspaceGone: there is no such workspace and no record of it.
+        """
+        stored = await asyncio.to_thread(self._load_record, run, key, parent)
+        if stored is not None:
+            return stored
+        workspace = self._pool.find(run.repo.id, key)
+        denials = _denials(run)
+
+        async def work(place: Place) -> tuple[WorkerRecord, bool]:
+            frozen = await self._freezer.freeze(place, workspace, scope, denials)
+            return await self._record(run, key, workspace, place, frozen), frozen.spoiled
+
+        record, spoiled = await self._mirrors.using(run.repo, work)
+        await asyncio.to_thread(self._store_record, run, record)
+        if spoiled:
+            await self._pool.quarantine(run.repo.id, workspace)
+        else:
+            await self._pool.give_back(run.repo, workspace)
+        await self._tell(run, "frozen", f"{key.task_id}: {_count(record)}")
+        return record
+
+    async def _record(
+        self, run: RunPin, key: WorkKey, workspace: Workspace, place: Place, frozen: Frozen
+    ) -> WorkerRecord:
+        """Bring what was frozen into the mirror and the artifact store, unless it is refused."""
+        artifacts: tuple[Artifact, ...] = ()
+        tree = frozen.tree
+        if not frozen.refused:
+            if frozen.pack:
+                await self._trees.unpack(place, frozen.pack)
+                put = self._artifacts.put
+                artifacts = (await put(run.repo.id, run.run_id, frozen.pack, PACK_MEDIA_TYPE),)
+            tree = await self._trees.compose(place, workspace.parent, as_changes(frozen.changes))
+            if tree != frozen.tree:
+                raise WorkspaceFailure(f"Workspace {workspace.id} does not add up; try again.")
+        return WorkerRecord(
+            task_id=key.task_id,
+            round=key.round,
+            workspace_id=workspace.id,
+            base_sha=workspace.parent,
+            tree=tree,
+            changed_files=tuple(change.as_changed_file() for change in frozen.changes),
+            ignored=frozen.ignored,
+            refused=frozen.refused,
+            warnings=frozen.warnings,
+            artifacts=artifacts,
+        )
+
+    # --- candidates -----------------------------------------------------------------------------
+
+    async def compose(
+        self, run: RunPin, records: Sequence[WorkerRecord], *, round: int, parent: CommitSha
+    ) -> Candidate | Conflict:
+        """Compose one commit on the original base from the records' tree entries."""
+        await self._mirrors.fetch(run.repo, want=run.original_base_sha)
+        await self._mirrors.fetch(run.repo, want=parent)
+        composed = await self._composer.compose(run, records, round=round, parent=parent)
+        if isinstance(composed, Candidate):
+            files = len(composed.changed_files)
+            await self._tell(run, "composed", f"candidate {composed.sha[:12]}, {files} files")
+        return composed
+
+    async def restore(
+        self, run: RunPin, rounds: Sequence[Sequence[WorkerRecord]], *, parent: CommitSha
+    ) -> None:
+        """Compose the candidates of earlier rounds again, on a machine that never saw them.
+
+        Args:
+            run: What the run pinned.
+            rounds: The stored records of rounds 0, 1, … in order.
+            parent: What round 0 started from.
+
+        Raises:
+            WorkspaceRefusal: the records no longer compose.
+        """
+        for number, records in enumerate(rounds):
+            composed = await self.compose(run, records, round=number, parent=parent)
+            if isinstance(composed, Conflict):
+                raise WorkspaceRefusal(f"Round {number} does not compose: {composed.reason}.")
+            parent = composed.sha
+
+    async def recompose_on(self, run: RunPin, candidate: Candidate) -> Candidate | Conflict:
+        """Compose a candidate of an earlier attempt anew on `run.original_base_sha`.
+
+        Git merges three ways; a conflict names the files.
+        """
+        await self._mirrors.fetch(run.repo, want=run.original_base_sha)
+        await self._mirrors.fetch(run.repo, want=candidate.sha)
+        return await self._composer.recompose(run, candidate)
+
+    async def test(self, run: RunPin, candidate: Candidate, suites: Sequence[Suite]) -> TestReport:
+        """Run the suites on a fresh checkout of the candidate, and on the base (cached)."""
+        await self._mirrors.fetch(run.repo, want=run.original_base_sha)
+        await self._mirrors.fetch(run.repo, want=candidate.sha)
+        await self._tell(run, "testing", f"{len(suites)} suites on {candidate.sha[:12]}")
+        return await self._jobs.run(run.run_id, self._suites.test(run, candidate, suites))
+
+    async def evidence(
+        self,
+        run: RunPin,
+        candidate: Candidate,
+        report: TestReport,
+        bindings: Mapping[str, Sha256],
+    ) -> EvidenceManifest:
+        """Bind diff, report, logs and what the caller adds into one digest; signed with a key.
+
+        With a signer, the bytes behind each binding must be stored as artifacts of the run.
+        """
+        manifest = await build_evidence(run, candidate, report, bindings, artifacts=self._artifacts)
+        if self._signer is None:
+            return manifest
+        bundle = await build_bundle(
+            run,
+            candidate,
+            report,
+            manifest,
+            artifacts=self._artifacts,
+            trees=self._tree_store,
+            signer=self._signer,
+        )
+        stored = await self._artifacts.put(run.repo.id, run.run_id, bundle, BUNDLE_MEDIA_TYPE)
+        return manifest.model_copy(update={"bundle_uri": stored.uri})
+
+    async def verify_evidence(
+        self, run: RunPin, candidate: Candidate, report: TestReport, manifest: EvidenceManifest
+    ) -> tuple[str, ...]:
+        """Recompute every digest from the stored bytes; return the broken links, if any."""
+        return await verify_evidence(run, candidate, report, manifest, artifacts=self._artifacts)
+
+    # --- the other side -------------------------------------------------------------------------
+
+    async def publish_branch(
+        self, run: RunPin, branch: str, sha: CommitSha, *, expected: CommitSha | None
+    ) -> Pushed | Moved | PushRefused:
+        """Move refs/heads/`branch` under a lease on `expected` (None: must not exist).
+
+        Raises:
+            WorkspaceRefusal: the branch is the base, which only `promote` moves.
+        """
+        ref = f"refs/heads/{branch}"
+        if ref == run.base_ref:
+            raise WorkspaceRefusal("The base branch is moved by a promotion only.")
+        return await self._promoter.place(run.repo, ref, sha, expected=expected)
+
+    async def promote(
+        self, run: RunPin, sha: CommitSha, *, expected: CommitSha
+    ) -> Pushed | Moved | PushRefused:
+        """Fast-forward the base branch from `expected` to `sha`, and to nothing else."""
+        return await self._promoter.fast_forward(run.repo, run.base_ref, sha, expected=expected)
+
+    # --- clean-up -------------------------------------------------------------------------------
+
+    async def cancel(self, run_id: RunId) -> None:
+        """Kill what runs for this run and wipe its workspaces."""
+        await self._jobs.cancel(run_id)
+        await self._pool.cancel(run_id)
+
+    async def reap(self) -> None:
+        """Remove what nobody owns: at start, and every minute."""
+        await self._pool.reap()
+        await asyncio.to_thread(self._remove_leftovers)
+        for repository in self._mirrors.repositories():
+            if self._pool.idle(repository):
+                await self._mirrors.tidy(repository, older_than_seconds=KEEP_CANDIDATES_SECONDS)
+
+    def _remove_leftovers(self) -> None:
+        """Remove temporary folders of dead processes, and records nobody will ask for again."""
+        for folder in (self._data / "tmp").iterdir():
+            if not self._owner.lives(folder.name):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    # --- small parts ----------------------------------------------------------------------------
+
+    def _require(self, run: RunPin, workspace: Workspace) -> Callable[[], None]:
+        def require() -> None:
+            self._pool.require(workspace)
+            self._pool.touch(run.repo.id, workspace.id)
+
+        return require
+
+    def _record_path(self, run: RunPin, workspace: str) -> Path:
+        return self._data / "records" / str(run.repo.id) / f"{workspace}.json"
+
+    def _load_record(self, run: RunPin, key: WorkKey, parent: CommitSha) -> WorkerRecord | None:
+        with contextlib.suppress(OSError, ValueError):
+            text = self._record_path(run, workspace_id(key)).read_text()
+            record = WorkerRecord.model_validate_json(text)
+            return record if record.base_sha == parent else None
+        return None
+
+    def _store_record(self, run: RunPin, record: WorkerRecord) -> None:
+        path = self._record_path(run, record.workspace_id)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        written = path.with_suffix(".new")
+        written.write_text(record.model_dump_json())
+        written.replace(path)
+
+    async def _tell(self, run: RunPin, kind: str, text: str) -> None:
+        if self._progress is not None:
+            await self._progress(WorkspaceEvent(run_id=run.run_id, kind=kind, text=text))
+
+
+def _denials(run: RunPin) -> Denials:
+    try:
+        return load_denials(run.writes)
+    except GlobError as error:
+        raise WorkspaceRefusal(f"The policy's writes rules: {error}") from error
+
+
+def _count(record: WorkerRecord) -> str:
+    if record.refused:
+        return f"refused, {len(record.refused)} paths"
+    return f"{len(record.changed_files)} files changed"
+
+
+def _map(paths: Sequence[str], limit: int) -> str:
+    """A tree in at most `limit` lines: whole paths, or folders with counts as deep as fits."""
+    lines = [show_text(path) for path in paths]
+    depth = max((path.count("/") for path in paths), default=0)
+    while len(lines) > limit and depth > 0:
+        counts: dict[str, int] = {}
+        for path in paths:
+            parts = path.split("/")
+            shown = path if len(parts) <= depth else "/".join(parts[:depth]) + "/"
+            counts[shown] = counts.get(shown, 0) + 1
+        lines = [
+            f"{show_text(path)} ({count} files)" if path.endswith("/") else show_text(path)
+            for path, count in sorted(counts.items())
+        ]
+        depth -= 1
+    more = len(lines) - limit
+    if more > 0:
+        lines = [*lines[: limit - 1], f"… and {more + 1} more"]
+    return "\n".join(lines)
