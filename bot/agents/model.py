@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -27,9 +28,10 @@ from openai import AsyncOpenAI
 from openai.types.responses import Response
 from pydantic import BaseModel
 
-from bot.agents.budget import Usage
+from bot.agents.budget import Spend
 from bot.agents.provider import load_answer
 from bot.agents.schema import strict_schema
+from bot.agents.usage import Usage
 from bot.settings import AgentRole, ModelSettings
 
 PROVIDER_URL: Final = "https://api.openai.com/v1"
@@ -50,15 +52,19 @@ class Patience:
     retries: int = 5
 
 
+@dataclass(frozen=True)
+class Permit:
+    """Leave for one model call: whether it may ask for tools, and whom to tell what it took."""
+
+    may_use_tools: bool
+    spend: Spend
+
+
 class Watch(Protocol):
     """Stands beside one agent and sees each of its model calls."""
 
-    async def before_call(self, messages: list[Message]) -> bool:
-        """Whether the model may still call tools; raises what must stop the agent."""
-        ...
-
-    async def after_call(self, usage: Usage) -> None:
-        """Takes note of what an answer took."""
+    def call(self, messages: list[Message]) -> AbstractAsyncContextManager[Permit]:
+        """Entered around each model call; raises what must stop the agent."""
         ...
 
     def failed(self, failure: Exception) -> None:
@@ -141,15 +147,16 @@ class WatchedModel(OpenAIResponses):
         """One call to the provider, if the watch lets it pass."""
         assert self.watch is not None
         try:
-            if not await self.watch.before_call(messages):
-                tool_choice = "none" if tools else None
-            request = self.get_request_params(
-                messages, response_format, tools, tool_choice, run_response
-            )
-            request |= {"model": self.id}
-            request["input"] = self._format_messages(messages, compress_tool_results)
-            response = await self._timed_answer(request, assistant_message)
-            await self.watch.after_call(_usage(response))
+            async with self.watch.call(messages) as permit:
+                if tools and not permit.may_use_tools:
+                    tool_choice = "none"
+                request = self.get_request_params(
+                    messages, response_format, tools, tool_choice, run_response
+                )
+                request["model"] = self.id
+                request["input"] = self._format_messages(messages, compress_tool_results)
+                response = await self._timed_answer(request, assistant_message)
+                await permit.spend(_usage(response))
         except Exception as failure:
             self.watch.failed(failure)
             raise

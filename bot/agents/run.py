@@ -13,7 +13,8 @@ same reason the schema is given to the model and not to the agent.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
@@ -24,11 +25,12 @@ from agno.run.base import RunStatus
 from agno.tools.function import Function
 from pydantic import BaseModel, ValidationError
 
-from bot.agents.budget import Budget, Usage
+from bot.agents.budget import Budget
 from bot.agents.conversation import Said
 from bot.agents.material import DataBlocks
-from bot.agents.model import Models
+from bot.agents.model import Models, Permit
 from bot.agents.prompts import load_prompt
+from bot.agents.usage import Usage
 from bot.errors import ModelOutputInvalid, ModelUnavailable
 from bot.settings import AgentRole
 
@@ -85,19 +87,20 @@ class CallWatch:
     failure: Exception | None = None
     _last_total: int = 0
 
-    async def before_call(self, messages: list[Message]) -> bool:
-        """Stop a failed agent and an exhausted budget; tell whether tools may still be called."""
+    @asynccontextmanager
+    async def call(self, messages: list[Message]) -> AsyncIterator[Permit]:
+        """Stop a failed agent and an exhausted budget, and count what an answer took."""
         if self.failure is not None:
             raise self.failure
         expected = max(self._last_total, _characters(messages) // _CHARACTERS_PER_TOKEN)
-        await self.budget.check(self.model_id, expected)
-        return self.usage.calls + 1 < self.max_turns
+        async with self.budget.call(self.model_id, expected) as spend:
 
-    async def after_call(self, usage: Usage) -> None:
-        """Count an answer."""
-        self._last_total = usage.total_tokens
-        self.usage += usage
-        await self.budget.spend(self.model_id, usage)
+            async def count(usage: Usage) -> None:
+                self._last_total = usage.total_tokens
+                self.usage += usage
+                await spend(usage)
+
+            yield Permit(self.usage.calls + 1 < self.max_turns, count)
 
     def failed(self, failure: Exception) -> None:
         """Keep the first reason to stop."""

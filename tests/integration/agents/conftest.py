@@ -1,16 +1,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
 from pydantic import SecretStr
 
 from bot.agents.briefs import CandidateBrief, RunBrief, WorkBrief
-from bot.agents.budget import Usage
+from bot.agents.budget import Spend
 from bot.agents.model import Models, Patience
 from bot.agents.run import AgentDeps
+from bot.agents.usage import Usage
 from bot.contracts import Bindings, WorkItem
 from bot.errors import BudgetExceeded
 from bot.settings import ModelSettings
@@ -24,16 +25,17 @@ class Notebook:
     """A budget that writes everything down and may have an end, in tokens."""
 
     limit: int | None = None
-    checked: list[int] = field(default_factory=list)
     spent: Usage = field(default_factory=Usage)
 
-    async def check(self, model_id: str, expected_tokens: int) -> None:
-        self.checked.append(expected_tokens)
+    @asynccontextmanager
+    async def call(self, model_id: str, expected_tokens: int) -> AsyncIterator[Spend]:
         if self.limit is not None and self.spent.total_tokens + expected_tokens > self.limit:
             raise BudgetExceeded("The run has used up its tokens.")
 
-    async def spend(self, model_id: str, usage: Usage) -> None:
-        self.spent += usage
+        async def spend(usage: Usage) -> None:
+            self.spent += usage
+
+        yield spend
 
 
 @dataclass
