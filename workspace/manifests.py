@@ -12,6 +12,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any, Final
 
 import tomli_w
@@ -128,9 +129,7 @@ def _ini_sections(content: bytes) -> list[tuple[str, bytes]]:
     headers = list(_INI_HEADER.finditer(content))
     starts = [header.start() for header in headers]
     names = [header.group(1).decode("utf-8", "replace").strip() for header in headers]
-    texts = [
-        content[start:end] for start, end in zip(starts, [*starts[1:], len(content)], strict=True)
-    ]
+    texts = [content[start:end] for start, end in pairwise([*starts, len(content)])]
     preamble = content[: starts[0]] if starts else content
     return [("", preamble), *zip(names, texts, strict=True)]
 

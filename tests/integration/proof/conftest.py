@@ -18,6 +18,7 @@ from workspace.contracts import (
     Setup,
     Suite,
     TestReport,
+    WriteRules,
 )
 from workspace.sandbox.backend import Sandbox
 from workspace.sandbox.choice import choose_sandbox
@@ -78,13 +79,13 @@ class Proof:
         self.repository = GitRepository(folder / "repository.git")
         self.artifacts = FolderArtifacts(folder / "artifacts")
         self.sandbox = sandbox
-        self.dependencies = Dependencies(shared, sandbox=sandbox, trees=self.repository)
+        self.dependencies = Dependencies(shared / "deps", sandbox=sandbox, trees=self.repository)
         self.runner = SuiteRunner(
             sandbox=sandbox,
             trees=self.repository,
             artifacts=self.artifacts,
             dependencies=self.dependencies,
-            base_runs=BaseRuns(folder / "base-runs"),
+            base_runs=BaseRuns(shared / "base-runs"),
             checkouts=folder / "checkouts",
         )
 
@@ -106,10 +107,21 @@ class Proof:
         )
         return await self.runner.test(self.pin, self.candidate, suites or [PYTEST])
 
+    async def exit_code_unjudged(self, suite: Suite) -> int | None:
+        """Run a suite on the candidate just as it is."""
+        checkout = self.folder / "unjudged"
+        checkout.mkdir()
+        await self.repository.checkout(REPOSITORY, self.candidate.sha, checkout)
+        return (await self.runner.try_suite(self.pin, suite, checkout)).observation.exit_code
+
 
 class JudgePytest(Protocol):
     async def __call__(
-        self, base: dict[str, str], candidate: dict[str, str | bytes | None], *suites: Suite
+        self,
+        base: dict[str, str],
+        candidate: dict[str, str | bytes | None],
+        *suites: Suite,
+        allow: tuple[str, ...] = (),
     ) -> TestReport: ...
 
 
@@ -131,8 +143,14 @@ def judge_pytest(proof: Proof, wheels: dict[str, bytes]) -> JudgePytest:
     """Judge a candidate by pytest, installed by set-up from wheels in the repository."""
 
     async def judge(
-        base: dict[str, str], candidate: dict[str, str | bytes | None], *suites: Suite
+        base: dict[str, str],
+        candidate: dict[str, str | bytes | None],
+        *suites: Suite,
+        allow: tuple[str, ...] = (),
     ) -> TestReport:
-        return await proof.judge({**wheels, **base}, candidate, *suites, setup=PYTEST_SETUP)
+        writes = WriteRules(allow=allow)
+        return await proof.judge(
+            {**wheels, **base}, candidate, *suites, setup=PYTEST_SETUP, writes=writes
+        )
 
     return judge
