@@ -99,11 +99,8 @@ class LoopbackGitHub(Story):
             "installation_id": self.installation.id,
             "private_key_path": str(self.private_key_path),
             "webhook_secret": self.app.webhook_secret,
-            "repositories": [
-                {"id": r.id, "full_name": r.full_name, "default_branch": r.default_branch}
-                for r in self.world.repositories.values()
-            ],
-            "users": [person.card() for person in self.people.values()],
+            "repositories": [r.full_name for r in self.world.repositories.values()],
+            "users": {key: person.card() for key, person in self.people.items()},
             "other_app": {
                 "app_id": self.other_app.id,
                 "slug": self.other_app.slug,

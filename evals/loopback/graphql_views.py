@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from evals.loopback import checks, protection, pulls, reviews
+from evals.loopback.errors import GitHubError
 from evals.loopback.shapes.issues import issue_page
 from evals.loopback.shapes.users import moment
 from evals.loopback.state import (
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from evals.loopback.api.call import Call
 
 T = TypeVar("T")
+QUEUE = "merge_queue"
 
 
 def rate_limit(world: World) -> Json:
@@ -70,18 +72,17 @@ def connection(items: Sequence[T], view: Callable[[T], Any], args: Json) -> Json
 def repository(call: Call, record: Repository) -> Json:
     """A `Repository`."""
 
-    async def default_branch(_info: object) -> Json:
-        sha = await record.git.branch(record.default_branch)
-        return {"name": record.default_branch, "target": sha and commit(record, sha)}
+    async def one_ref(_info: object, qualifiedName: str) -> Json | None:  # noqa: N803 - GitHub's
+        return await ref(record, qualifiedName)
 
-    def one(number: int, *, wants_pull: bool) -> Issue:
-        from evals.loopback.errors import GitHubError  # noqa: PLC0415
+    async def default_branch(_info: object) -> Json | None:
+        return await ref(record, record.default_branch)
 
-        found = record.issues.get(number)
-        if found is None or (found.pull is not None) != wants_pull:
-            kind = "PullRequest" if wants_pull else "Issue"
-            raise GitHubError(404, f"Could not resolve to a {kind} with the number of {number}.")
-        return found
+    def queue(_info: object, branch: str = "") -> Json | None:
+        wanted = branch or record.default_branch
+        found = [r for r, rule in protection.rules_for(record, wanted) if rule["type"] == QUEUE]
+        page = f"{call.world.url}/{record.full_name}/queue/{wanted}"
+        return {"id": node_id("MQ", found[0].id), "url": page} if found else None
 
     return {
         "__typename": "Repository",
@@ -92,10 +93,49 @@ def repository(call: Call, record: Repository) -> Json:
         "isPrivate": record.private,
         "isArchived": record.archived,
         "defaultBranchRef": default_branch,
-        "pullRequest": lambda _info, number: pull(
-            call, pulls.find(one(number, wants_pull=True).repository, number)
-        ),
-        "issue": lambda _info, number: issue(call, one(number, wants_pull=False)),
+        "ref": one_ref,
+        "mergeQueue": queue,
+        "pullRequest": lambda _info, number: pull(call, _pull_numbered(record, number)),
+        "issue": lambda _info, number: issue(call, _issue_numbered(record, number)),
+    }
+
+
+def _pull_numbered(record: Repository, number: int) -> PullRequest:
+    found = record.issues.get(number)
+    if found is None or found.pull is None:
+        message = f"Could not resolve to a PullRequest with the number of {number}."
+        raise GitHubError(404, message)
+    return found.pull
+
+
+def _issue_numbered(record: Repository, number: int) -> Issue:
+    found = record.issues.get(number)
+    if found is None or found.pull is not None:
+        raise GitHubError(404, f"Could not resolve to an Issue with the number of {number}.")
+    return found
+
+
+async def ref(record: Repository, name: str) -> Json | None:
+    """A `Ref`, by its full or its short name, with the classic protection that holds for it."""
+    branch = name.removeprefix("refs/heads/")
+    sha = await record.git.branch(branch)
+    if sha is None:
+        return None
+    rule = protection.classic_for(record, branch)
+    return {
+        "__typename": "Ref",
+        "id": node_id("REF", int(sha[:12], 16)),
+        "name": branch,
+        "target": commit(record, sha),
+        "branchProtectionRule": rule
+        and {
+            "__typename": "BranchProtectionRule",
+            "id": node_id("BPR", int(sha[:12], 16)),
+            "pattern": rule.branch,
+            "requiresDeployments": rule.deployments,
+            "requiresCommitSignatures": rule.signatures,
+            "lockBranch": rule.lock_branch,
+        },
     }
 
 
@@ -132,7 +172,6 @@ def issue(call: Call, record: Issue) -> Json:
         "id": node_id("I", record.id),
         "databaseId": record.id,
         "state": record.state.upper(),
-        "editor": actor(record.last_editor),
         "labels": lambda _info, **args: connection(
             record.labels, lambda x: {"id": node_id("LA", x.id), "name": x.name}, args
         ),
@@ -147,6 +186,8 @@ def _conversation(call: Call, record: Issue) -> Json:
         "locked": record.locked,
         "url": issue_page(call.world, record),
         "author": actor(record.user),
+        "editor": actor(record.last_editor),
+        "lastEditedAt": moment(record.last_edited_at),
         "repository": lambda _info: repository(call, record.repository),
         "comments": lambda _info, **args: connection(
             list(record.comments.values()), lambda x: comment(call, x), args

@@ -121,7 +121,8 @@ def edit(world: World, actor: Actor, issue: Issue, *, title: str | None, body: s
     if body is not None and body != issue.body:
         changes["body"], issue.body = {"from": issue.body or ""}, body
     if changes:
-        issue.last_editor, issue.updated_at = actor.who(), world.now()
+        issue.last_editor = actor.who()
+        issue.last_edited_at = issue.updated_at = world.now()
         publish(world, actor, issue, "edited", changes=changes)
 
 

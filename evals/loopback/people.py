@@ -9,7 +9,7 @@ from evals.loopback.state import Account, Json, Role
 CAST: tuple[tuple[str, str, str, Role], ...] = (
     ("admin", "ada", "Ada Admin", "admin"),
     ("writer", "wim", "Wim Writer", "write"),
-    ("reviewer", "rosa", "Rosa Reviewer", "write"),
+    ("second_writer", "rosa", "Rosa Reviewer", "write"),
     ("reader", "rene", "Rene Reader", "read"),
     ("outsider", "otto", "Otto Outsider", "none"),
     ("triager", "tina", "Tina Triager", "triage"),

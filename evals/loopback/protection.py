@@ -182,6 +182,8 @@ async def _classic_shape(
         lines.append("This branch must not contain merge commits.")
     if classic.signatures and await _has_unsigned(repository, update):
         lines.append("Commits must have verified signatures.")
+    if classic.deployments:
+        lines.append("Required deployments have not succeeded.")
     return lines
 
 

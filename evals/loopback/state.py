@@ -156,6 +156,7 @@ class Issue:
     closed_at: datetime | None = None
     closed_by: Account | None = None
     last_editor: Account | None = None
+    last_edited_at: datetime | None = None
     locked: bool = False
     lock_reason: str | None = None
     labels: list[Label] = field(default_factory=list)
@@ -323,6 +324,7 @@ class Protection:
     conversation_resolution: bool = False
     lock_branch: bool = False
     signatures: bool = False
+    deployments: bool = False  # needs a deployment that nobody here ever makes
 
 
 @dataclass(kw_only=True, eq=False)

@@ -71,7 +71,7 @@ async def test_from_comment_to_merged_pull_request(
     await answer(client, event)
     work, base, sha = await push_candidate(github, tmp_path)
     pull = await publish(client, issue.number, sha)
-    await github.review(github.pull(pull), as_user="reviewer", body="Fine")
+    await github.review(github.pull(pull), as_user="second_writer", body="Fine")
     await github.settle()
     review = receiver.last("pull_request_review")
     assert review["review"]["state"] == "approved"
