@@ -404,9 +404,13 @@ class ReadTools(Protocol):
 
 
 class WorkspaceTools(ReadTools, Protocol):
-    """Tools of one worker, bound to its workspace and scope."""
+    """Tools of one worker, bound to its workspace and scope.
+
+    `loan` differs as soon as the workspace's files began anew, even under the same id.
+    """
 
     workspace_id: str
+    loan: str
 
     async def edit_file(self, path: str, old: str, new: str) -> str:
         """Replace one exact, unique occurrence of `old` by `new`."""

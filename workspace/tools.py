@@ -7,6 +7,7 @@ scope, no link followed. `answers` decides how much is shown, and how.
 """
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -134,6 +135,7 @@ class WorkerTools:
         self._bench = bench
         self._folder = Folder(bench.workspace.files)
         self.workspace_id = bench.workspace.id
+        self.loan = hashlib.sha256(bench.workspace.secret.encode()).hexdigest()[:16]
 
     def close(self) -> None:
         """Let go of the folder."""
