@@ -136,6 +136,11 @@ class BubblewrapSandbox:
             pipe.drain()
         return self._outcome(job, report, pipe)
 
+    async def missing(self) -> str:
+        """What this host does not offer it, in the kernel's words; empty when it offers all."""
+        launcher = await asyncio.to_thread(self._started)
+        return launcher.ready.no_cgroups or ""
+
     async def close(self) -> None:
         """End the launcher and what it still runs."""
         launcher, self._launcher = self._launcher, None

@@ -1,26 +1,24 @@
 """Which sandbox runs here: the strongest that passes its self-test, or none.
 
-In: the operator's setting and trust. Out: a sandbox, or `SandboxUnavailable` naming what is
-missing and how to get it. Nothing falls back silently to something weaker.
+In: the operator's setting and trust. Out: a sandbox that knows which guarantees it was shown to
+give, or `SandboxUnavailable` naming what is missing and how to get it. Nothing falls back silently.
 """
 
-import tempfile
-from pathlib import Path
+from collections.abc import Callable, Mapping
 
-from workspace.sandbox.backend import (
-    Job,
-    Sandbox,
-    SandboxError,
-    SandboxUnavailable,
-    Setting,
-    Trust,
-)
+from workspace.sandbox.backend import Sandbox, SandboxUnavailable, Setting, Trust
 from workspace.sandbox.bubblewrap import BubblewrapSandbox
 from workspace.sandbox.local import LocalSandbox
+from workspace.sandbox.remedies import remedy_message
+from workspace.sandbox.selftest import Result, selftest
+
+_ISOLATING: Mapping[str, Callable[[], BubblewrapSandbox]] = {"bubblewrap": BubblewrapSandbox}
 
 
 async def choose_sandbox(setting: Setting = "auto", trust: Trust = "untrusted") -> Sandbox:
     """The sandbox to use for every job of this process.
+
+    Takes about a second, for the self-test.
 
     Raises:
         SandboxUnavailable: none may be used; the message says what is missing and how to get it.
@@ -29,24 +27,36 @@ async def choose_sandbox(setting: Setting = "auto", trust: Trust = "untrusted") 
         raise SandboxUnavailable(
             "ULTRACODE_SANDBOX=local isolates nothing: it needs ULTRACODE_TRUST=trusted"
         )
-    if setting == "local":
+    refusals = []
+    for name, make in _ISOLATING.items():
+        if setting in (name, "auto"):
+            try:
+                return await _passed(make())
+            except SandboxUnavailable as refusal:
+                refusals.append(f"{name}: {refusal}")
+    if trust == "trusted" and setting in ("auto", "local"):
         return LocalSandbox()
-    if setting == "container":
-        raise SandboxUnavailable("the container sandbox is not built yet")
+    raise SandboxUnavailable("\n".join(refusals))
+
+
+async def _passed(sandbox: BubblewrapSandbox) -> Sandbox:
     try:
-        return await _bubblewrap()
-    except SandboxError as error:
-        if setting == "auto" and trust == "trusted":
-            return LocalSandbox()
-        raise SandboxUnavailable(str(error)) from error
-
-
-async def _bubblewrap() -> Sandbox:
-    sandbox = BubblewrapSandbox()
-    with tempfile.TemporaryDirectory(prefix="ultracode-selftest-") as folder:
-        try:
-            await sandbox.run(Job(command=("true",), workspace=Path(folder)))
-        except BaseException:
-            await sandbox.close()
-            raise
+        sandbox.guarantees = await _tested(sandbox)
+    except BaseException:
+        await sandbox.close()
+        raise
     return sandbox
+
+
+async def _tested(sandbox: BubblewrapSandbox) -> dict[str, bool]:
+    results = await selftest(sandbox)
+    missing = {name: result for name, result in results.items() if not result.held}
+    if missing:
+        raise SandboxUnavailable(_missing_message(missing, await sandbox.missing()))
+    return dict.fromkeys(results, True)
+
+
+def _missing_message(missing: Mapping[str, Result], also: str) -> str:
+    reasons = list(dict.fromkeys([*(result.why for result in missing.values()), also]))
+    said = "; ".join(reason for reason in reasons if reason)
+    return f"does not give {', '.join(missing)} here ({said}). {remedy_message(*reasons)}".strip()

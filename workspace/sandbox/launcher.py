@@ -6,11 +6,13 @@ large threaded process should do to itself, and because bubblewrap must be start
 lives. It imports only the standard library, keeps no secret and ends with the bot.
 """
 
+import itertools
 import os
 import select
 import signal
 import socket
 import sys
+import time
 from contextlib import suppress
 
 from workspace.sandbox.cgroup import CgroupMissing, Place
@@ -19,8 +21,8 @@ from workspace.sandbox.order import Ready
 from workspace.sandbox.slots import load_candidates
 from workspace.sandbox.started import started_at
 
-_WAITING = 1
-"""Keepers that stand ready for the next command."""
+_PAUSE_SECONDS = 0.1
+"""Before another keeper takes the place of one that died waiting."""
 
 
 def main() -> None:
@@ -45,25 +47,27 @@ def main() -> None:
 
 
 def _serve(control: socket.socket, settings: Settings, stop: int) -> None:
-    """Keep keepers waiting for orders until the bot closes the socket."""
+    """Have one keeper waiting for the next order until the bot closes the socket."""
     taken, take = os.pipe()
-    poll = select.poll()
-    poll.register(control, select.POLLHUP)
-    poll.register(taken, select.POLLIN)
     started = started_at(os.getpid())
-    number, waiting = 0, 0
-    while True:
-        for _ in range(_WAITING - waiting):
-            number += 1
-            if not os.fork():
-                os.close(stop)
-                _keep(control, take, settings, f"{settings.launcher}-{started}-{number}")
-        waiting = _WAITING
-        ready = dict(poll.poll())
+    for number in itertools.count(1):
+        pid = os.fork()
+        if not pid:
+            os.close(stop)
+            _keep(control, take, settings, f"{settings.launcher}-{started}-{number}")
+        keeper = os.pidfd_open(pid)
+        poll = select.poll()
+        poll.register(control, 0)  # POLLHUP alone, which need not be asked for
+        poll.register(taken, select.POLLIN)
+        poll.register(keeper, select.POLLIN)
+        ready = {descriptor for descriptor, _ in poll.poll()}
+        os.close(keeper)
         if taken in ready:
-            waiting -= len(os.read(taken, _WAITING))
-        elif ready:
+            os.read(taken, 1)
+        elif control.fileno() in ready:
             return
+        else:
+            time.sleep(_PAUSE_SECONDS)
 
 
 def _keep(control: socket.socket, take: int, settings: Settings, name: str) -> None:
