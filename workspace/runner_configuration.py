@@ -20,14 +20,14 @@ import re
 import sys
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Final
 
-from wcmatch import glob
-
 from workspace.contracts import RepositoryId
 from workspace.environment import command_words
+from workspace.globs import parse_glob
 from workspace.manifests import MANIFESTS, restore_sections
 from workspace.tree_entries import Entries, TreeEntry, TreeStore, changed_paths, with_entry
 
@@ -73,7 +73,6 @@ _TEST_NAME: Final = re.compile(
 _TEST_FOLDERS: Final = frozenset(
     {"test", "tests", "testing", "spec", "specs", "__tests__", "__snapshots__", "__mocks__"}
 )
-_GLOB_FLAGS: Final = glob.GLOBSTAR | glob.DOTGLOB | glob.FORCEUNIX | glob.CASE
 
 
 def is_runner_configuration(path: str) -> bool:
@@ -84,8 +83,8 @@ def is_runner_configuration(path: str) -> bool:
     parts = _folded(path).split("/")
     name = parts[-1]
     return (
-        any(glob.globmatch(part, RUNNER_FOLDERS, flags=_GLOB_FLAGS) for part in parts)
-        or glob.globmatch(name, RUNNER_FILES, flags=_GLOB_FLAGS)
+        any(fnmatchcase(part, folder) for part in parts for folder in RUNNER_FOLDERS)
+        or any(fnmatchcase(name, pattern) for pattern in RUNNER_FILES)
         or _module_name(parts) in RUNNER_MODULES
     )
 
@@ -103,7 +102,7 @@ def is_named_as_test(path: str) -> bool:
 
 def is_allowed(path: str, allow: Sequence[str]) -> bool:
     """Whether a glob of policy's `writes.allow` lifts the rule for this path."""
-    return bool(allow) and glob.globmatch(path, list(allow), flags=_GLOB_FLAGS)
+    return any(parse_glob(text).matches(path) for text in allow)
 
 
 async def judged_entries(

@@ -29,12 +29,12 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 import orjson
-from wcmatch import glob
 
 from workspace.contracts import RunPin, SandboxLimits, Setup, Sha256
 from workspace.digest import canonical_digest
 from workspace.environment import setup_environment
 from workspace.errors import WorkspaceRefusal
+from workspace.globs import parse_glob
 from workspace.sandbox.backend import DEPS, Job, Limits, ReadOnlyMount, Sandbox
 from workspace.tree_entries import Entries, TreeStore
 
@@ -104,15 +104,15 @@ class Dependencies:
     async def _inputs(self, pin: RunPin, setup: Setup) -> Entries:
         base = await self._trees.entries(pin.repo.id, pin.original_base_sha)
         found: Entries = {}
-        for pattern in setup.inputs:
-            flags = glob.GLOBSTAR | glob.DOTGLOB | glob.FORCEUNIX | glob.CASE
+        for text in setup.inputs:
+            pattern = parse_glob(text)
             matching = {
                 path: entry
                 for path, entry in base.items()
-                if entry.is_file and (path == pattern or glob.globmatch(path, pattern, flags=flags))
+                if entry.is_file and pattern.matches(path)
             }
             if not matching:
-                raise SetupFailed(f"the base commit has no file for the set-up input {pattern}")
+                raise SetupFailed(f"the base commit has no file for the set-up input {text}")
             found |= matching
         return found
 
