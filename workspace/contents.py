@@ -5,7 +5,6 @@ than it runs, keys, and blobs where a pointer belongs pass a reviewer's eye and 
 """
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -45,15 +44,11 @@ def reasons_to_refuse(content: Content) -> list[str]:
     return [*_hidden(content), *_secrets(content), *_raw_for_lfs(content)]
 
 
-def name_reasons(path: bytes) -> list[str]:
-    """Return why this name may not be added."""
-    text = decode_path(path)
-    reasons = []
-    if any(_reads_as_git(part) for part in text.split("/")):
-        reasons.append("a name that some systems read as Git's own folder")
-    if any(character in _REORDERING or character in _TAGS for character in text):
-        reasons.append("a name with invisible or reordering characters")
-    return reasons
+def name_reason(path: bytes) -> str | None:
+    """Return why this name may not be added, or None."""
+    if any(character in _REORDERING or character in _TAGS for character in decode_path(path)):
+        return "a name with invisible or reordering characters"
+    return None
 
 
 def windows_warning(path: bytes) -> str | None:
@@ -93,10 +88,3 @@ def _secrets(content: Content) -> Iterator[str]:
 def _raw_for_lfs(content: Content) -> Iterator[str]:
     if content.demands_lfs and not _LFS_POINTER.fullmatch(content.new):
         yield "not an LFS pointer, which the repository's attributes demand; LFS is not run here"
-
-
-def _reads_as_git(part: str) -> bool:
-    """Whether NTFS or HFS+ would take it for `.git` (git: is_ntfs_dotgit, is_hfs_dotgit)."""
-    visible = "".join(c for c in part if unicodedata.category(c) != "Cf")
-    name = re.split(r"[:\\]", visible.casefold(), maxsplit=1)[0].rstrip(" .")
-    return name in {".git", "git~1"}

@@ -8,12 +8,14 @@ New objects go to a store of their own first: what is refused never enters the m
 """
 
 import asyncio
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from workspace.contents import Content, name_reasons, reasons_to_refuse, windows_warning
+from workspace.contents import Content, name_reason, reasons_to_refuse, windows_warning
 from workspace.contracts import RefusedPath, Scope, git_path
+from workspace.errors import GitFailed
 from workspace.files import FileRefused, Folder, beginnings
 from workspace.git import Git, Place
 from workspace.links import escaping_links
@@ -27,6 +29,7 @@ MOST_FILE_BYTES = 10 * 1024 * 1024
 MOST_TOTAL_BYTES = 100 * 1024 * 1024
 MOST_CHANGES = 5000
 _MOST_LISTED = 200
+_INVALID_PATH = re.compile(r"invalid path '(.+)'")
 
 
 @dataclass(slots=True)
@@ -102,7 +105,14 @@ class Freezer:
             return Frozen(workspace.parent, (), refusals.listed(), (), (), b"", spoiled=True)
         for path in {entry.path for entry in parent}.intersection(found.specials):
             refusals.add(path, "is no regular file any more")
-        tree = await self._add(place, found.unreadable)
+        try:
+            tree = await self._add(place, found.unreadable)
+        except GitFailed as error:
+            named = _INVALID_PATH.search(error.stderr)
+            if named is None:
+                raise
+            refusals.add(named[1].encode(), "a name that Git does not take")
+            return Frozen(workspace.parent, (), refusals.listed(), (), (), b"", spoiled=True)
         changes = await self._trees.changes(place, workspace.parent, tree)
         ignored = await self._ignored(place, found)
         await self._refuse_surveyed(place, found, refusals)
@@ -142,8 +152,11 @@ class Freezer:
 
     async def _refuse_surveyed(self, place: Place, found: Survey, refusals: Refusals) -> None:
         """Refuse what Git was kept away from, unless the repository ignores it anyway."""
+        for path in found.lookalikes:
+            refusals.add(path, "a name that some systems read as Git's own folder")
+        for path in found.in_submodules:
+            refusals.add(path, "inside a submodule")
         reasons = dict.fromkeys(found.repositories, "embedded repository")
-        reasons |= dict.fromkeys(found.in_submodules, "inside a submodule")
         reasons |= dict.fromkeys(
             found.hard_linked, "has more than one hard link: whose file is it?"
         )
@@ -217,8 +230,8 @@ class _Judge:
             yield outside_reason(self.scope)
         if SUBMODULE_MODE in {change.old_mode, change.new_mode}:
             yield "a submodule's entry may not change"
-        if change.old_mode == ABSENT_MODE:
-            yield from name_reasons(change.path)
+        if change.old_mode == ABSENT_MODE and (odd := name_reason(change.path)):
+            yield odd
 
     async def _judge_links(
         self, parent: Sequence[Entry], tree: str, changes: Sequence[Change]

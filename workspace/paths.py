@@ -4,6 +4,7 @@ In: raw names and text out of a repository. Out: the forms in which they are com
 `decode_path`) and shown (`show_text`). What is stored is always `contracts.git_path`.
 """
 
+import re
 import unicodedata
 
 
@@ -15,6 +16,13 @@ def decode_path(raw: bytes) -> str:
 def fold_path(text: str) -> str:
     """Return a path as a file system that ignores case and Unicode form would see it."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+
+
+def reads_as_git(name: bytes) -> bool:
+    """Whether NTFS or HFS+ would take it for `.git` (git: is_ntfs_dotgit, is_hfs_dotgit)."""
+    text = decode_path(name)
+    visible = "".join(c for c in text if unicodedata.category(c) != "Cf")
+    return re.split(r"[:\\]", visible.casefold(), maxsplit=1)[0].rstrip(" .") in {".git", "git~1"}
 
 
 def show_text(text: str) -> str:

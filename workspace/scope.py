@@ -15,6 +15,12 @@ from workspace.contracts import Scope, WriteRules
 from workspace.files import beginnings
 from workspace.globs import Glob, GlobError, common_path, parse_glob, path_outside
 from workspace.paths import decode_path, fold_path, show_text
+from workspace.runner_configuration import (
+    RUNNER_FILES,
+    RUNNER_FOLDERS,
+    RUNNER_MODULES,
+    is_runner_configuration,
+)
 
 MOST_GLOBS = 50
 _SHOWN = 5
@@ -28,15 +34,13 @@ STEERING = (
     ".claude", ".codex", ".cursor", ".gemini", ".vscode", ".devcontainer", ".github",
 )  # fmt: skip
 
-#: What decides how tests run and what counts as a pass, at any depth.
-RUNNER_CONFIGURATION = (
-    "conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini",
-    "tox.toml", "noxfile.py", ".coveragerc", "sitecustomize.py", "usercustomize.py",
-    "*.pth", "*.pyc", "jest.config.*", "jest.setup.*", "vitest.config.*", "vitest.workspace.*",
-    "vite.config.*", "babel.config.*", ".babelrc*", ".mocharc.*", "karma.conf.*", ".npmrc",
-    "makefile", "gnumakefile", "justfile", "taskfile.y*ml", "phpunit.xml", ".rspec",
-    ".cargo/**", ".mvn/**",
-)  # fmt: skip
+#: What decides how tests run, as globs: `is_runner_configuration` says the same of one path.
+_RUNNER = (
+    *RUNNER_FILES,
+    *(f"{folder}/**" for folder in RUNNER_FOLDERS),
+    *(f"{module}.py" for module in RUNNER_MODULES),
+    *(f"{module}/__init__.py" for module in RUNNER_MODULES),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +56,17 @@ class Denials:
         folded = fold_path(path)
         if any(glob.matches(folded) for glob in self.denied):
             return "denied path: the policy's writes.deny names it"
-        if not any(glob.matches(folded) for glob in self.built_in):
+        runner = is_runner_configuration(path)
+        steering = any(glob.matches(folded) for glob in self.built_in)
+        if not (runner or steering) or any(glob.matches(path) for glob in self.allowed):
             return None
-        if any(glob.matches(path) for glob in self.allowed):
-            return None
-        return "denied path: only writes.allow in the repository's policy lifts this"
+        what = "it decides how tests run" if runner else "it steers reviews, Git or agents"
+        return f"denied path: {what}; only writes.allow in the repository's policy lifts this"
 
     def path_left(self, glob: Glob) -> str | None:
         """Return a path the glob names that may be written, or None when all are denied."""
+        if glob.literal:
+            return None if self.reason(glob.text) else glob.text
         folded = _folded(glob.text)
         sample = common_path(folded, folded) or ""
         if self.reason(sample) is None:
@@ -131,7 +138,7 @@ def outside_reason(scope: Scope) -> str:
 
 @functools.cache
 def _built_in() -> tuple[Glob, ...]:
-    return tuple(_folded(f"**/{text}") for text in (*STEERING, *RUNNER_CONFIGURATION))
+    return tuple(_folded(f"**/{text}") for text in (*STEERING, *_RUNNER))
 
 
 def _folded(text: str) -> Glob:
@@ -163,9 +170,8 @@ def _claims_nothing(
         if glob.text in folders:
             problems.append(f"Task {task}: {text} is a folder; write {text}/** for its files.")
             continue
-        matched = [path for path in paths if glob.matches(path)]
-        all_denied = bool(matched) and all(denials.reason(path) for path in matched)
-        if denials.path_left(glob) is None or (glob.literal and all_denied):
+        if denials.path_left(glob) is None:
+            matched = [path for path in paths if glob.matches(path)]
             problems.append(
                 f"Task {task}: {text} names only denied paths"
                 f"{_examples(matched)}; they cannot be claimed."

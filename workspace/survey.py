@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from workspace.files import Folder, Found
+from workspace.paths import reads_as_git
 
 _FILE_MODES = (0o644, 0o755)
 _FOLDER_MODE = 0o755
@@ -24,6 +25,8 @@ class Survey:
     """FIFOs, sockets and devices; removed."""
     repositories: list[bytes] = field(default_factory=list)
     """Folders that held a `.git`, which was removed; the workspace itself is not among them."""
+    lookalikes: list[bytes] = field(default_factory=list)
+    """Names that some systems read as `.git`; removed."""
     own_git: bool = False
     """Whether the worker had made a `.git` for itself at the top; removed."""
     too_large: dict[bytes, int] = field(default_factory=dict)
@@ -45,7 +48,7 @@ def survey(folder: Folder, *, most_file_bytes: int, submodules: Collection[bytes
     result = Survey()
     for found in list(folder.walk(enter=lambda path: not _is_git(path))):
         if _is_git(found.path):
-            _note_repository(result, found.path)
+            _note_git(result, found.path)
             folder.discard(found.path)
         elif found.kind == "special":
             result.specials.append(found.path)
@@ -57,12 +60,14 @@ def survey(folder: Folder, *, most_file_bytes: int, submodules: Collection[bytes
 
 
 def _is_git(path: bytes) -> bool:
-    return path.rsplit(b"/", 1)[-1].lower() == b".git"
+    return reads_as_git(path.rsplit(b"/", 1)[-1])
 
 
-def _note_repository(result: Survey, path: bytes) -> None:
-    parent = path.rpartition(b"/")[0]
-    if parent:
+def _note_git(result: Survey, path: bytes) -> None:
+    parent, _, name = path.rpartition(b"/")
+    if name.lower() != b".git":
+        result.lookalikes.append(path)
+    elif parent:
         result.repositories.append(parent)
     else:
         result.own_git = True
