@@ -14,7 +14,7 @@ writes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -28,7 +28,6 @@ from openai import AsyncOpenAI
 from openai.types.responses import Response
 from pydantic import BaseModel
 
-from bot.agents.budget import Spend
 from bot.agents.provider import load_answer
 from bot.agents.schema import strict_schema
 from bot.agents.usage import Usage
@@ -54,10 +53,10 @@ class Patience:
 
 @dataclass(frozen=True)
 class Permit:
-    """Leave for one model call: whether it may ask for tools, and whom to tell what it took."""
+    """Leave for one model call: whether it may ask for tools, and whom to give the answer to."""
 
     may_use_tools: bool
-    spend: Spend
+    take: Callable[[ModelResponse, Usage], Awaitable[None]]
 
 
 class Watch(Protocol):
@@ -156,11 +155,12 @@ class WatchedModel(OpenAIResponses):
                 request["model"] = self.id
                 request["input"] = self._format_messages(messages, compress_tool_results)
                 response = await self._timed_answer(request, assistant_message)
-                await permit.spend(_usage(response))
+                answer = self._parse_provider_response(response)
+                await permit.take(answer, _usage(response))
         except Exception as failure:
             self.watch.failed(failure)
             raise
-        return self._parse_provider_response(response)
+        return answer
 
     async def _timed_answer(self, request: dict[str, Any], message: Message) -> Response:
         timer: Any = message.metrics

@@ -20,6 +20,7 @@ from typing import Final, Generic, TypeVar
 
 from agno.agent import Agent
 from agno.models.message import Message
+from agno.models.response import ModelResponse
 from agno.run.agent import RunOutput
 from agno.run.base import RunStatus
 from agno.tools.function import Function
@@ -27,14 +28,15 @@ from pydantic import BaseModel, ValidationError
 
 from bot.agents.budget import Budget
 from bot.agents.conversation import Said
+from bot.agents.dialogue import Dialogue
 from bot.agents.material import DataBlocks
 from bot.agents.model import Models, Permit
 from bot.agents.prompts import load_prompt
+from bot.agents.turns import NoTurns, TurnLog
 from bot.agents.usage import Usage
 from bot.errors import ModelOutputInvalid, ModelUnavailable
 from bot.settings import AgentRole
 
-TRIES: Final = 2
 _CHARACTERS_PER_TOKEN: Final = 4
 _PROBLEMS_LIMIT: Final = 6_000
 _SHOWN_PROBLEMS: Final = 3
@@ -51,6 +53,7 @@ class AgentDeps:
     budget: Budget
     run_id: str
     user_id: str
+    turns: TurnLog = field(default_factory=NoTurns)
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class Assignment(Generic[T]):
     """One thing to ask of one agent.
 
     `session` names the conversation within the run (`worker:0:fix-parser`); after `max_turns` calls
-    the model must answer without tools.
+    the model must answer without tools. `loan` is that of the worker's workspace.
     """
 
     role: AgentRole
@@ -74,33 +77,35 @@ class Assignment(Generic[T]):
     opening: Sequence[Said]
     output_type: type[T]
     max_turns: int
+    loan: str = ""
 
 
 @dataclass
 class CallWatch:
-    """Watches the model calls of one agent: budget before, usage after, an end to loops."""
+    """Watches the model calls of one agent: budget before, answers kept, an end to loops."""
 
     budget: Budget
     model_id: str
     max_turns: int
-    usage: Usage = field(default_factory=Usage)
+    dialogue: Dialogue
     failure: Exception | None = None
     _last_total: int = 0
 
     @asynccontextmanager
     async def call(self, messages: list[Message]) -> AsyncIterator[Permit]:
-        """Stop a failed agent and an exhausted budget, and count what an answer took."""
+        """Stop a failed agent and an exhausted budget; keep what was said and what is answered."""
         if self.failure is not None:
             raise self.failure
+        await self.dialogue.keep(messages)
         expected = max(self._last_total, _characters(messages) // _CHARACTERS_PER_TOKEN)
         async with self.budget.call(self.model_id, expected) as spend:
 
-            async def count(usage: Usage) -> None:
+            async def take(answer: ModelResponse, usage: Usage) -> None:
                 self._last_total = usage.total_tokens
-                self.usage += usage
                 await spend(usage)
+                await self.dialogue.keep_answer(answer, usage)
 
-            yield Permit(self.usage.calls + 1 < self.max_turns, count)
+            yield Permit(self.dialogue.usage.calls + 1 < self.max_turns, take)
 
     def failed(self, failure: Exception) -> None:
         """Keep the first reason to stop."""
@@ -116,7 +121,7 @@ async def ask(
     """Run an agent until it gives an answer that fits.
 
     An answer that does not fit its contract, or to which `check` objects, goes back to the model
-    once with the reasons.
+    once with the reasons. A conversation that was interrupted goes on where it broke off.
 
     Args:
         deps: what the agents of the run share.
@@ -130,20 +135,26 @@ async def ask(
         BudgetExceeded: the next call was not allowed.
         Exception: whatever a tool or the check raised.
     """
-    watch = CallWatch(deps.budget, deps.models.model_id(assignment.role), assignment.max_turns)
-    agent = _agent(deps, assignment, watch, tools(watch) if tools else ())
-    messages = [Message(role=said.role, content=said.text) for said in assignment.opening]
-    problems: Sequence[str] = ()
-    for _ in range(TRIES):
-        output = await agent.arun(messages)
-        _raise_failure(output, watch)
-        value, problems = _read(_last_words(output), assignment.output_type)
+    blocks = DataBlocks(deps.run_id)
+    dialogue = Dialogue(deps.turns, assignment.session, assignment.opening, assignment.loan)
+    model_id = deps.models.model_id(assignment.role)
+    watch = CallWatch(deps.budget, model_id, assignment.max_turns, dialogue)
+    functions = tools(watch) if tools else ()
+    agent = _agent(deps, assignment, watch, functions)
+    await dialogue.resume(functions, blocks)
+    while True:
+        if dialogue.last_words() is None:
+            output = await agent.arun(dialogue.messages)
+            _raise_failure(output, watch)
+            dialogue.messages = list(output.messages or ())
+        value, problems = _read(dialogue.last_words() or "", assignment.output_type)
         if value is not None and check is not None:
             problems = await check(value)
         if value is not None and not problems:
-            return Answer(value, watch.usage)
-        messages = [*(output.messages or ()), _correction(deps.run_id, problems)]
-    raise ModelOutputInvalid(_unusable(assignment.role, problems), role=assignment.role)
+            return Answer(value, dialogue.usage)
+        if dialogue.corrections:
+            raise ModelOutputInvalid(_unusable(assignment.role, problems), role=assignment.role)
+        dialogue.correct(_correction(blocks, problems))
 
 
 def _agent(
@@ -173,13 +184,6 @@ def _raise_failure(output: RunOutput, watch: CallWatch) -> None:
         raise ModelUnavailable("The agent stopped without an answer.", status=str(output.status))
 
 
-def _last_words(output: RunOutput) -> str:
-    for message in reversed(output.messages or ()):
-        if message.role == "assistant":
-            return "" if message.tool_calls else message.get_content_string()
-    return ""
-
-
 def _read(text: str, output_type: type[T]) -> tuple[T | None, Sequence[str]]:
     """The answer in the text, or what is wrong with it."""
     if not text.strip():
@@ -201,10 +205,10 @@ def _without_fence(text: str) -> str:
     return stripped
 
 
-def _correction(run_id: str, problems: Sequence[str]) -> Message:
+def _correction(blocks: DataBlocks, problems: Sequence[str]) -> str:
     listed = "\n".join(f"- {problem}" for problem in problems)
-    block = DataBlocks(run_id).block("reasons", listed, limit=_PROBLEMS_LIMIT)
-    return Message(role="user", content=f"{load_prompt('correction')}\n\n{block}")
+    reasons = blocks.block("reasons", listed, limit=_PROBLEMS_LIMIT)
+    return f"{load_prompt('correction')}\n\n{reasons}"
 
 
 def _unusable(role: AgentRole, problems: Sequence[str]) -> str:

@@ -25,6 +25,7 @@ RESULT_LIMIT: Final = 16_000
 READ_TOOLS: Final = ("read_file", "list_files", "search")
 WRITE_TOOLS: Final = ("edit_file", "write_file", "move_file", "delete_file")
 RUN_TOOLS: Final = ("run_command", "run_suite")
+CHANGING_TOOLS: Final = frozenset({*WRITE_TOOLS, "run_command"})
 
 Method = Callable[..., Awaitable[str]]
 

@@ -24,7 +24,9 @@ async def work(deps: AgentDeps, brief: WorkBrief, tools: WorkspaceTools) -> Answ
         AgentFailure, BudgetExceeded: see `bot.agents.run.ask`.
     """
     session = f"worker:{brief.round}:{brief.item.id}"
-    assignment = Assignment("worker", session, work_opening(brief), WorkerOutput, MAX_TURNS)
+    assignment = Assignment(
+        "worker", session, work_opening(brief), WorkerOutput, MAX_TURNS, loan=tools.loan
+    )
     return await ask(
         deps,
         assignment,

@@ -10,6 +10,7 @@ class Desk:
     """A workspace that is a dictionary, and writes down what was done to it."""
 
     workspace_id: str = "desk"
+    loan: str = "first"
     files: dict[str, str] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
     breaks: Exception | None = None
