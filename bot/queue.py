@@ -36,6 +36,7 @@ _CLEAN_UP_PRIORITY: Final = 10  # before whatever else waits for the same run
 _QUICK_JOBS: Final = 8
 _MAX_ATTEMPTS: Final = 8
 _LONGEST_BACKOFF_SECONDS: Final = 60
+_REMEMBER_HOURS: Final = 7 * 24
 
 
 class Handlers(Protocol):
@@ -109,7 +110,8 @@ class Queue:
                 min_size=1,
                 max_size=pool_size,
                 kwargs={"connect_timeout": 10},
-            )
+            ),
+            periodic_defaults={"max_delay": 0},  # what was missed while we were down is not made up
         )
         self._app.job_manager = OwnedJobManager(self._app.connector)
         self._handlers: Handlers | None = None
@@ -282,6 +284,14 @@ class Queue:
         add(HANDLE_DELIVERY, QUICK, lambda handlers: handlers.handle_delivery)
         add(ADVANCE_RUN, WORK, lambda handlers: handlers.advance_run)
         add(CLEAN_UP_RUN, QUICK, lambda handlers: handlers.clean_up_run)
+
+        # procrastinate's monitor of a worker's side tasks ends with the first of them that ends,
+        # and without a periodic task one ends at once: then nobody would notice that the heartbeat
+        # or the listener died with a connection (procrastinate 3.10, Worker._monitor_side_tasks).
+        @self._app.periodic(cron="17 3 * * *")
+        @self._app.task(name="forget_old_jobs", queue=QUICK, retry=Backoff())
+        async def forget_old_jobs(timestamp: int) -> None:  # noqa: ARG001 - given by procrastinate
+            await self.forget_old_jobs(hours=_REMEMBER_HOURS)
 
     async def _perform(self, job: Job, handle: "_Handle", arguments: dict[str, str]) -> None:
         """Do one job, and decide what its error means."""

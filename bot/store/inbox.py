@@ -27,11 +27,12 @@ from webhooks.events import Event
 from webhooks.inbox import Accepted, Delivery, Duplicate
 
 Answer = Accepted | Duplicate
+_Waiting = tuple[Delivery, asyncio.Future[Answer]]
 
 _MOST_AT_ONCE: Final = 64
 _MOST_BYTES_AT_ONCE: Final = 32 * 1024 * 1024
 _RECONNECT_SECONDS: Final = 0.2
-_RECONNECT_ATTEMPTS: Final = 25
+_RECONNECT_ATTEMPTS: Final = 300
 
 # One statement, hence one transaction. Its parts all see the table as it was before, so `reopened`
 # never touches what `stored` inserts.
@@ -75,7 +76,7 @@ class PostgresInbox:
     def __init__(self, database: Database) -> None:
         self._conninfo = database.conninfo
         self._connection: psycopg.AsyncConnection | None = None
-        self._waiting: list[tuple[Delivery, asyncio.Future[Answer]]] = []
+        self._waiting: list[_Waiting] = []
         self._arrived = asyncio.Event()
         self._committing: asyncio.Task[None] | None = None
 
@@ -112,13 +113,13 @@ class PostgresInbox:
             await self._arrived.wait()
             batch = self._next_batch()
             try:
-                answers = await self._store([delivery for delivery, _ in batch])
+                answers = await self._store(batch)
             except Exception as error:  # noqa: BLE001 - it goes to whoever waits for the answer
                 await self._store_one_by_one(batch, error)
             else:
                 _answer_all(batch, answers)
 
-    def _next_batch(self) -> list[tuple[Delivery, asyncio.Future[Answer]]]:
+    def _next_batch(self) -> list[_Waiting]:
         count = size = 0
         for delivery, _ in self._waiting[:_MOST_AT_ONCE]:
             size += len(delivery.body)
@@ -130,31 +131,33 @@ class PostgresInbox:
             self._arrived.clear()
         return batch
 
-    async def _store_one_by_one(
-        self, batch: list[tuple[Delivery, asyncio.Future[Answer]]], error: Exception
-    ) -> None:
+    async def _store_one_by_one(self, batch: list[_Waiting], error: Exception) -> None:
         """One delivery that the database refuses must not take the others with it."""
-        for delivery, answer in batch:
+        for each in batch:
             if len(batch) == 1 or isinstance(error, psycopg.OperationalError):
-                _fail(answer, error)
+                _fail(each, error)
                 continue
             try:
-                _answer_all([(delivery, answer)], await self._store([delivery]))
+                _answer_all([each], await self._store([each]))
             except Exception as own_error:  # noqa: BLE001 - it goes to whoever waits for the answer
-                _fail(answer, own_error)
+                _fail(each, own_error)
 
-    async def _store(self, batch: Sequence[Delivery]) -> list[Answer]:
+    async def _store(self, batch: Sequence[_Waiting]) -> list[Answer]:
         """Store a batch in one transaction. Storing twice is harmless: the keys see to it.
 
-        So a batch whose commit was interrupted by a restart of the database is stored again.
+        So a batch whose commit was interrupted by a restart of the database is stored again, for as
+        long as somebody waits for the answer.
         """
+        asked = [delivery for delivery, _ in batch]
         for _ in range(_RECONNECT_ATTEMPTS):
             try:
-                return await self._execute(batch)
+                return await self._execute(asked)
             except psycopg.OperationalError:
                 await self._disconnect()
+                if all(answer.done() for _, answer in batch):
+                    raise
                 await asyncio.sleep(_RECONNECT_SECONDS)
-        return await self._execute(batch)
+        return await self._execute(asked)
 
     async def _execute(self, batch: Sequence[Delivery]) -> list[Answer]:
         if self._connection is None:
@@ -291,14 +294,13 @@ def _text(value: str | None) -> str | None:
     return value and value.replace("\0", "").encode("utf-8", "replace").decode()
 
 
-def _answer_all(
-    batch: list[tuple[Delivery, asyncio.Future[Answer]]], answers: Sequence[Answer]
-) -> None:
+def _answer_all(batch: Sequence[_Waiting], answers: Sequence[Answer]) -> None:
     for (_, waiting), answer in zip(batch, answers, strict=True):
         if not waiting.done():  # whoever asked may have gone
             waiting.set_result(answer)
 
 
-def _fail(waiting: asyncio.Future[Answer], error: Exception) -> None:
+def _fail(each: _Waiting, error: Exception) -> None:
+    _, waiting = each
     if not waiting.done():
         waiting.set_exception(error)

@@ -13,6 +13,7 @@ from bot.store.database import Database
 from bot.store.inbox import Deliveries, PostgresInbox
 from bot.store.tables import DeliveryOutcome
 from webhooks.inbox import Accepted, Delivery, Duplicate
+from webhooks.payloads import InstallationId, RepositoryId
 
 pytestmark = pytest.mark.postgres
 
@@ -33,8 +34,8 @@ def delivery(body: bytes = b"{}", **changes: object) -> Delivery:
         delivery_id=str(uuid.uuid4()),
         event_name="issue_comment",
         action="created",
-        installation_id=5,
-        repository_id=11,
+        installation_id=InstallationId(5),
+        repository_id=RepositoryId(11),
         body_sha256=hashlib.sha256(body).hexdigest(),
         body=body,
         received_at=datetime.now(UTC),
