@@ -1,0 +1,12 @@
+"""A supervisor for tests: `python -m tests.integration.supervisor.parent FILE HOW SECONDS`."""
+
+import asyncio
+import sys
+
+from bot.supervisor import Child, supervise
+
+if __name__ == "__main__":
+    file, how, drain_seconds = sys.argv[1:]
+    command = (sys.executable, "-m", "tests.integration.supervisor.child", file, how)
+    watched = asyncio.run(supervise([Child("child", command)], drain_seconds=float(drain_seconds)))
+    sys.exit(watched)
