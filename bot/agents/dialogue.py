@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from agno.models.message import Message
@@ -19,7 +19,7 @@ from agno.tools.function import Function
 
 from bot.agents.conversation import Said
 from bot.agents.material import DataBlocks
-from bot.agents.toolkit import CHANGING_TOOLS
+from bot.agents.toolkit import CHANGING_TOOLS, CallRefused, parse_call
 from bot.agents.turns import Turn, TurnLog
 from bot.agents.usage import Usage
 
@@ -159,17 +159,14 @@ def _stored(message: Message) -> dict[str, Any]:
     return {name: value for name in _KEPT_FIELDS if (value := getattr(message, name)) is not None}
 
 
-async def _call(call: Mapping[str, Any], tools: Mapping[str, Function]) -> str:
-    """Call a tool as Agno would have, and give back what the model is told."""
-    tool = tools.get(call["function"]["name"])
+async def _call(asked: Mapping[str, Any], tools: Mapping[str, Function]) -> str:
+    """Make a call as Agno would have, and give back what the model is told."""
     try:
-        arguments = json.loads(call["function"]["arguments"] or "{}")
-    except ValueError:
-        arguments = None
-    if tool is None or tool.entrypoint is None or not isinstance(arguments, dict):
-        return "Error: this call cannot be made."
-    entrypoint: Callable[..., Awaitable[str]] = tool.entrypoint
-    return await entrypoint(**arguments)
+        call = parse_call(asked, tools)
+    except CallRefused as refused:
+        return str(refused)
+    entrypoint: Any = call.function.entrypoint
+    return str(await entrypoint(**(call.arguments or {})))
 
 
 def _described(call: Mapping[str, Any]) -> str:

@@ -6,14 +6,13 @@ it may be made. It exists because Agno reports failures as content and has neith
 end to tool loops.
 
 Agno 3.1.10 facts relied on (measured): its loop calls `ainvoke` once per turn with all messages;
-what `ainvoke` raises becomes a run with status ERROR; `get_function_calls_to_run` turns the
+what `ainvoke` raises becomes a run with status ERROR; its own `get_function_calls_to_run` turns the
 argument strings "None", "null", "true" and "false" into values, which would corrupt what a worker
-writes.
+writes, and logs arguments it cannot read.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -23,13 +22,14 @@ import openai
 from agno.models.message import Message
 from agno.models.openai import OpenAIResponses
 from agno.models.response import ModelResponse
-from agno.tools.function import FunctionCall
+from agno.tools.function import Function, FunctionCall
 from openai import AsyncOpenAI
 from openai.types.responses import Response
 from pydantic import BaseModel
 
 from bot.agents.provider import load_answer
 from bot.agents.schema import strict_schema
+from bot.agents.toolkit import CallRefused, parse_call
 from bot.agents.usage import Usage
 from bot.settings import AgentRole, ModelSettings
 
@@ -174,16 +174,22 @@ class WatchedModel(OpenAIResponses):
         self,
         assistant_message: Message,
         messages: list[Message],
-        functions: dict[str, Any] | None = None,
+        functions: dict[str, Function] | None = None,
     ) -> list[FunctionCall]:
-        """Agno's, with the arguments exactly as the model gave them."""
-        calls = super().get_function_calls_to_run(assistant_message, messages, functions)
-        given = {
-            call.get("id"): call["function"]["arguments"]
-            for call in assistant_message.tool_calls or ()
-        }
-        for call in calls:
-            call.arguments = _exact_arguments(given.get(call.call_id), call.arguments)
+        """The calls that can be made, as the model wrote them; the others are answered at once."""
+        calls = []
+        for asked in assistant_message.tool_calls or ():
+            try:
+                calls.append(parse_call(asked, functions or {}))
+            except CallRefused as refused:
+                messages.append(
+                    Message(
+                        role=self.tool_message_role,
+                        tool_call_id=asked["id"],
+                        tool_name=asked["function"]["name"],
+                        content=str(refused),
+                    )
+                )
         return calls
 
 
@@ -195,14 +201,6 @@ def _output_format(answer_schema: type[BaseModel]) -> dict[str, Any]:
         "schema": strict_schema(answer_schema),
         "strict": True,
     }
-
-
-def _exact_arguments(raw: Any, otherwise: dict[str, Any] | None) -> dict[str, Any] | None:
-    try:
-        exact = json.loads(raw)
-    except (TypeError, ValueError):
-        return otherwise
-    return exact if isinstance(exact, dict) else otherwise
 
 
 def _usage(response: Response) -> Usage:

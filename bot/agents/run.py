@@ -96,6 +96,9 @@ class CallWatch:
         """Stop a failed agent and an exhausted budget; keep what was said and what is answered."""
         if self.failure is not None:
             raise self.failure
+        calls = self.dialogue.usage.calls
+        if calls > self.max_turns:  # the model was told to answer, and corrected once, in vain
+            raise ModelOutputInvalid(f"The agent gave no answer within {self.max_turns} turns.")
         await self.dialogue.keep(messages)
         expected = max(self._last_total, _characters(messages) // _CHARACTERS_PER_TOKEN)
         async with self.budget.call(self.model_id, expected) as spend:
@@ -105,7 +108,7 @@ class CallWatch:
                 await spend(usage)
                 await self.dialogue.keep_answer(answer, usage)
 
-            yield Permit(self.dialogue.usage.calls + 1 < self.max_turns, take)
+            yield Permit(calls + 1 < self.max_turns, take)
 
     def failed(self, failure: Exception) -> None:
         """Keep the first reason to stop."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from agno.tools.function import Function
+from agno.tools.function import Function, FunctionCall
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from bot.agents.material import DataBlocks
@@ -36,6 +37,28 @@ class Failures(Protocol):
     def failed(self, failure: Exception) -> None:
         """Stop the agent before its next model call."""
         ...
+
+
+class CallRefused(Exception):
+    """A call that cannot be made; the message is for the model."""
+
+
+def parse_call(asked: Mapping[str, Any], tools: Mapping[str, Function]) -> FunctionCall:
+    """The call a model asked for, with the arguments exactly as it wrote them.
+
+    Raises:
+        CallRefused: there is no such tool, or its arguments are no JSON object.
+    """
+    name = asked["function"]["name"]
+    if name not in tools:
+        raise CallRefused(f"There is no tool {name}.")
+    try:
+        arguments = json.loads(asked["function"]["arguments"] or "{}")
+    except ValueError as error:
+        raise CallRefused(f"The arguments of {name} are no valid JSON: {error}.") from error
+    if not isinstance(arguments, dict):
+        raise CallRefused(f"The arguments of {name} are no JSON object.")
+    return FunctionCall(function=tools[name], arguments=arguments, call_id=asked["id"])
 
 
 def read_tools(tools: ReadTools, *, run_id: str, failures: Failures) -> tuple[Function, ...]:

@@ -77,9 +77,9 @@ def _output_items(request: ModelRequest, turn: Turn) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     if request.reasons:
         items.append(_reasoning_item(request, mark))
-    calls = turn.calls if request.tools_allowed else ()
+    calls = turn.calls if request.tools_allowed or turn.stubborn else ()
     text = _text(request, turn)
-    if turn.calls and not request.tools_allowed and text is None:
+    if turn.calls and not calls and text is None:
         text = WITHOUT_TOOLS
     if turn.refusal is not None:
         items.append(_message_item(mark, {"type": "refusal", "refusal": turn.refusal}))

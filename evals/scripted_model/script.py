@@ -87,6 +87,7 @@ class Turn(_Strict):
     delay_seconds: float = 0.0
     usage: TurnUsage = TurnUsage()
     repeat: bool = False
+    stubborn: bool = False  # calls tools even where the request forbids it, as some servers do
 
     @model_validator(mode="after")
     def _says_something(self) -> Turn:

@@ -115,7 +115,7 @@ async def test_wrong_arguments_are_told_to_the_model(play: Play, work_brief: Wor
     await work(stage.deps, work_brief, desk)
     told = [i["output"] for i in stage.model.bodies[-1]["input"] if "output" in i]
     assert any("path: Input should be a valid string" in text for text in told)
-    assert any("decoding function arguments" in text for text in told)
+    assert any("write_file are no valid JSON" in text for text in told)
     assert not desk.log
 
 
@@ -350,6 +350,25 @@ async def test_an_endless_tool_loop_ends(play: Play, work_brief: WorkBrief) -> N
     assert stage.model.count("worker") == MAX_TURNS + 1
     assert stage.model.bodies[-3].get("tool_choice") != "none"
     assert stage.model.bodies[-2]["tool_choice"] == "none"
+
+
+async def test_a_server_that_forbids_nothing_cannot_loop_for_ever(
+    play: Play, work_brief: WorkBrief
+) -> None:
+    """Even a model that calls tools after it was told not to comes to an end."""
+    stage = await play(
+        """
+        entries:
+          - role: worker
+            turns:
+              - calls: [{tool: list_files, arguments: {pattern: "**"}}]
+                repeat: true
+                stubborn: true
+        """
+    )
+    with pytest.raises(ModelOutputInvalid, match="no answer within 100 turns"):
+        await work(stage.deps, work_brief, Desk())
+    assert stage.model.count("worker") == MAX_TURNS + 1
 
 
 async def test_a_broken_tool_stops_the_agent(play: Play, work_brief: WorkBrief) -> None:
