@@ -67,7 +67,7 @@ class FolderArtifacts:
         """Store bytes under their SHA-256 and return how to name them."""
         sha256 = sha256_hex(content)
         path = self._path(repository, run, sha256)
-        await asyncio.to_thread(_write_once, path, content)
+        await asyncio.to_thread(self._write_once, path, content)
         return Artifact(
             uri=artifact_uri(repository, run, sha256),
             sha256=sha256,
@@ -99,6 +99,23 @@ class FolderArtifacts:
         _require_name(run)
         _require_digest(sha256)
         return self._root / str(int(repository)) / run / sha256[:2] / sha256
+
+    def _write_once(self, path: Path, content: bytes) -> None:
+        """Write a file whose name is its content's digest, unless it is there and intact."""
+        with contextlib.suppress(OSError):
+            if path.read_bytes() == content:
+                return
+        self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        try:
+            with temporary.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 class ObjectArtifacts:
@@ -161,20 +178,3 @@ def _intact(content: bytes, sha256: Sha256) -> bytes:
     if sha256_hex(content) != sha256:
         raise ArtifactMissing
     return content
-
-
-def _write_once(path: Path, content: bytes) -> None:
-    """Write a file whose name is its content's digest, unless it is there and intact."""
-    with contextlib.suppress(OSError):
-        if path.read_bytes() == content:
-            return
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -12,7 +12,6 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from typing import Any, Final
 
 import tomli_w
@@ -39,7 +38,7 @@ _INI_SECTIONS: Final = re.compile(
     r"^(tool:pytest|pytest|coverage:|tox|nosetests|nose2|unittest|aliases|flake8|mypy|pylint|isort"
     r"|pycodestyle|pydocstyle|pep8|bandit)"
 )
-_INI_HEADER: Final = re.compile(rb"^\[([^\]\r\n]*)\]", re.MULTILINE)
+_INI_HEADER: Final = re.compile(r"\s*\[([^\]]*)\]")
 
 _ABSENT: Final = object()
 
@@ -115,23 +114,34 @@ def _put(table: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
 
 
 def _restore_ini(base: bytes, candidate: bytes) -> bytes:
-    """Splice by section: INI values that look like headers cannot start a line."""
     before, after = _ini_sections(base), _ini_sections(candidate)
     wanted = [text for name, text in before if _INI_SECTIONS.match(name)]
     found = [text for name, text in after if _INI_SECTIONS.match(name)]
     if [text.strip() for text in wanted] == [text.strip() for text in found]:
         return candidate
     kept = [text for name, text in after if not _INI_SECTIONS.match(name)]
-    return b"\n".join(text.rstrip(b"\r\n") + b"\n" for text in (*kept, *wanted) if text.strip())
+    return "".join(_ended(text) for text in (*kept, *wanted)).encode("utf-8", "surrogateescape")
 
 
-def _ini_sections(content: bytes) -> list[tuple[str, bytes]]:
-    headers = list(_INI_HEADER.finditer(content))
-    starts = [header.start() for header in headers]
-    names = [header.group(1).decode("utf-8", "replace").strip() for header in headers]
-    texts = [content[start:end] for start, end in pairwise([*starts, len(content)])]
-    preamble = content[: starts[0]] if starts else content
-    return [("", preamble), *zip(names, texts, strict=True)]
+def _ini_sections(content: bytes) -> list[tuple[str, str]]:
+    """Return name and text of each section; what no reader takes for a header may be one here.
+
+    Lines end wherever Python says so, and headers may be indented: iniconfig and configparser do
+    not agree on either, and a section that one of them sees must not be missed.
+    """
+    sections = [("", "")]
+    for line in content.decode("utf-8", "surrogateescape").splitlines(keepends=True):
+        header = _INI_HEADER.match(line)
+        if header:
+            sections.append((header.group(1).strip(), line))
+        else:
+            name, text = sections[-1]
+            sections[-1] = (name, text + line)
+    return sections
+
+
+def _ended(text: str) -> str:
+    return text if not text or text.endswith("\n") else text + "\n"
 
 
 MANIFESTS: Final[Mapping[str, Callable[[bytes, bytes], bytes]]] = {

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.proof.conftest import PYTEST, JudgePytest, Proof
+from tests.integration.proof.conftest import PYTEST, JudgePytest
+from tests.integration.proof.scenario import Proof
 from workspace.contracts import Suite
 
 BUG = "def add(a, b):\n    return a - b\n"

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.integration.proof.conftest import CACHE, Proof
+from tests.integration.proof.conftest import CACHE
+from tests.integration.proof.scenario import Proof
 from workspace.contracts import Setup, Suite, TestReport
 
 SETUP = Setup(run="tar xf vendor/node_modules.tar", inputs=("vendor/*.tar",))

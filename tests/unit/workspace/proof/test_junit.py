@@ -1,0 +1,63 @@
+import pytest
+
+from workspace.junit import MAX_DEPTH, MAX_TESTS, JUnitUnreadable, parse_junit
+
+
+def outcomes(xml: str) -> list[tuple[str, str, str]]:
+    return [(test.class_name, test.name, test.outcome) for test in parse_junit(xml.encode())]
+
+
+def test_every_outcome_is_read_once_from_nested_suites() -> None:
+    """Each test is there once with its outcome, however suites nest."""
+    assert outcomes("""\
+        <testsuites><testsuite name="outer">
+          <testcase classname="a" name="good"/>
+          <testcase classname="a" name="bad"><failure message="m">text</failure></testcase>
+          <testsuite name="inner">
+            <testcase classname="b" name="broken"><error/></testcase>
+            <testcase classname="b" name="left out"><skipped/></testcase>
+          </testsuite>
+        </testsuite></testsuites>""") == [
+        ("a", "good", "passed"),
+        ("a", "bad", "failed"),
+        ("b", "broken", "error"),
+        ("b", "left out", "skipped"),
+    ]
+
+
+def test_a_test_that_failed_and_was_skipped_failed() -> None:
+    """Of several results of one test the worst counts."""
+    xml = '<testsuite><testcase name="t"><skipped/><failure/></testcase></testsuite>'
+    assert outcomes(xml) == [("", "t", "failed")]
+
+
+def test_where_and_why_a_test_failed_is_kept() -> None:
+    """Message, file and line of a failure are there for annotations."""
+    (test,) = parse_junit(
+        b'<testsuite><testcase name="t" file="a.py" line="3"><failure message="no"/></testcase>'
+        b"</testsuite>"
+    )
+    assert (test.message, test.file, test.line) == ("no", "a.py", 3)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"not xml",
+        b"<testsuite>",
+        b"<html/>",
+        b'<?xml version="1.0" encoding="no-such"?><testsuite/>',
+        b"\xff\xfe\x00",
+        b'<!DOCTYPE t [<!ENTITY a "b">]><testsuite/>',
+        '<?xml version="1.0" encoding="utf-16"?><!DOCTYPE t []><testsuite/>'.encode("utf-16"),
+        b"<testsuite>" * (MAX_DEPTH + 1) + b"</testsuite>" * (MAX_DEPTH + 1),
+        b"<testsuite>" + b'<testcase name="t"/>' * (MAX_TESTS + 1) + b"</testsuite>",
+        b'<testsuite><testcase name="\x00"/></testsuite>',
+    ],
+    ids=lambda content: content[:30].decode("latin-1"),
+)
+def test_what_is_no_plain_report_is_refused(content: bytes) -> None:
+    """Damaged, foreign, entity-laden, endless or too deep files are not read."""
+    with pytest.raises(JUnitUnreadable):
+        parse_junit(content)

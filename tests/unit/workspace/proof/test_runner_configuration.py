@@ -1,0 +1,220 @@
+"""Which files are the runner's, and what a candidate is judged on."""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from workspace.manifests import restore_sections
+from workspace.runner_configuration import (
+    base_tests_entries,
+    is_runner_configuration,
+    is_test_file,
+    judged_entries,
+    scripts_named_by,
+)
+from workspace.tree_entries import Entries, TreeEntry
+
+
+class Blobs:
+    """A store whose object ids are the contents."""
+
+    async def read_blob(self, repository: int, object_id: str) -> bytes:
+        return object_id.encode()
+
+    async def write_blob(self, repository: int, content: bytes) -> str:
+        return content.decode()
+
+
+def entries(**files: str) -> Entries:
+    return tree({name.replace("__", "/"): text for name, text in files.items()})
+
+
+def tree(files: Mapping[str, str]) -> Entries:
+    return {path: TreeEntry("100644", text) for path, text in files.items()}
+
+
+async def judged(
+    base: Mapping[str, str], candidate: Mapping[str, str], **options: Any
+) -> dict[str, str]:
+    composed, _ = await judged_entries(Blobs(), 1, tree(base), tree(candidate), **options)  # type: ignore[arg-type]
+    return {path: entry.object_id for path, entry in composed.items()}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "conftest.py",
+        "a/b/Conftest.py",
+        "pytest.ini",
+        ".pytest.ini",
+        "tox.ini",
+        "src/sitecustomize.py",
+        "sitecustomize/__init__.py",
+        "pytest.py",
+        "_pytest/__init__.py",
+        "pytest.cpython-311-x86_64-linux-gnu.so",
+        "x/evil.pth",
+        "pkg/__pycache__/x.cpython-311.pyc",
+        "node_modules/jest/index.js",
+        "node_modules",
+        "jest.config.mjs",
+        "vite.config.ts",
+        "Makefile",
+        "sub/GNUmakefile",
+        "evil.dist-info/entry_points.txt",
+        ".npmrc",
+        "ruff.toml",
+        ".mvn/jvm.config",
+    ],
+)
+def test_runner_configuration_is_known_at_any_depth(path: str) -> None:
+    """What decides how suites run is recognised wherever it lies, in any case."""
+    assert is_runner_configuration(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["src/app.py", "pyproject.toml", "package.json", "src/pytest_helpers.py", "docs/make.md",
+     "app/config.py", "tests/test_conftest.py", "tests/data/tox.ini.txt"],
+)  # fmt: skip
+def test_the_product_is_not_runner_configuration(path: str) -> None:
+    """Product files, tests and manifests are the candidate's own."""
+    assert not is_runner_configuration(path)
+
+
+async def test_added_changed_and_deleted_configuration_is_the_bases() -> None:
+    """Whatever a candidate does to runner configuration is undone, the product's changes stay."""
+    base = {"conftest.py": "old", "tox.ini": "old", "app.py": "old"}
+    candidate = {"conftest.py": "new", "pytest.ini": "new", "app.py": "new"}
+    assert await judged(base, candidate) == {
+        "conftest.py": "old",
+        "tox.ini": "old",
+        "app.py": "new",
+    }
+
+
+async def test_a_file_in_the_way_of_configuration_gives_way() -> None:
+    """A link or file where the base has a folder with configuration does not keep it out."""
+    base = {"tests/conftest.py": "old", "app.py": ""}
+    candidate = {"tests": "elsewhere", "app.py": ""}
+    assert await judged(base, candidate) == base
+
+
+async def test_new_modules_that_hide_others_are_left_out() -> None:
+    """New top-level modules named like the standard library's or a dependency's do not run."""
+    base = {"queue.py": "product's own", "app/__init__.py": ""}
+    candidate = {
+        **base,
+        "json.py": "",
+        "src/attr/__init__.py": "",
+        "app/json.py": "within a package",
+        "docs/code.py": "nobody imports from here",
+        "queue.py": "changed",
+    }
+    found = await judged(base, candidate, importable=["attr"])
+    assert set(found) == {"queue.py", "app/__init__.py", "app/json.py", "docs/code.py"}
+    assert found["queue.py"] == "changed"
+
+
+async def test_policy_lifts_what_it_names_and_no_more() -> None:
+    """`writes.allow` makes the named configuration the candidate's own."""
+    candidate = {"conftest.py": "new", "tests/conftest.py": "new"}
+    assert await judged({}, candidate, allow=["tests/*.py"]) == {"tests/conftest.py": "new"}
+
+
+async def test_names_that_are_not_utf8_are_matched_too() -> None:
+    """A folder whose name is no UTF-8 hides no configuration."""
+    assert await judged({}, {"\udcff/conftest.py": "new"}) == {}
+
+
+def test_scripts_a_command_starts_are_the_runners() -> None:
+    """Scripts named by the suite count, the product's entry point and its tests do not."""
+    files = entries(
+        **{"scripts__run.sh": "", "app.py": "", "test_app.py": "", "tests__junit.py": ""}
+    )
+    command = "./scripts/run.sh && python3 -m tests.junit && python3 app.py test_app.py"
+    assert scripts_named_by(command, files) == {"scripts/run.sh", "tests/junit.py"}
+
+
+def test_tests_and_what_supports_them_are_tests() -> None:
+    """Tests are known by their names, fixtures and snapshots by their folder."""
+    tests = ["test_a.py", "a_test.go", "src/a.spec.ts", "tests/data/x.json", "a/__tests__/b.js"]
+    assert all(is_test_file(path) for path in tests)
+    assert not any(is_test_file(path) for path in ["app.py", "src/contest.py", "latest.js"])
+
+
+def test_new_tests_alone_need_no_second_run() -> None:
+    """Only changed or deleted tests, or new support for tests, run in the base's version."""
+    base = tree({"tests/test_a.py": "old", "app.py": ""})
+    added = tree({"tests/test_a.py": "old", "tests/test_b.py": "new", "app.py": ""})
+    assert base_tests_entries(base, added)[1] == ()
+    support = tree({"tests/test_a.py": "old", "tests/__init__.py": "patches", "app.py": ""})
+    assert base_tests_entries(base, support) == (base, ("tests/__init__.py",))
+
+
+# --- manifests ------------------------------------------------------------------------------------
+
+
+def test_pyproject_keeps_the_candidates_product_and_the_bases_runner() -> None:
+    """A new dependency counts, a new pytest option does not."""
+    base = '[project]\nname = "p"\n[tool.pytest.ini_options]\naddopts = "-x"\n'
+    candidate = (
+        '[project]\nname = "p"\ndependencies = ["attrs"]\n'
+        '[tool.pytest.ini_options]\naddopts = "-k nothing"\n[tool.coverage.run]\nplugins = ["evil"]\n'
+    )
+    merged = tomllib.loads(
+        restore_sections("pyproject.toml", base.encode(), candidate.encode()).decode()
+    )
+    assert merged == {
+        "project": {"name": "p", "dependencies": ["attrs"]},
+        "tool": {"pytest": {"ini_options": {"addopts": "-x"}}},
+    }
+
+
+def test_a_manifest_whose_runner_sections_agree_is_left_byte_for_byte() -> None:
+    """Comments and order of the candidate stay where nothing has to change."""
+    candidate = b'# mine\n[tool.pytest]\nx = 1\n[project]\nname="p"\n'
+    assert restore_sections("pyproject.toml", b"[tool.pytest]\nx = 1\n", candidate) == candidate
+
+
+def test_a_broken_manifest_stays_broken() -> None:
+    """What does not parse is not repaired: its tools fail on it."""
+    assert restore_sections("pyproject.toml", b"", b"[tool.pytest") == b"[tool.pytest"
+    assert restore_sections("package.json", b"{}", b"{") == b"{"
+
+
+def test_package_json_scripts_and_jest_are_the_bases() -> None:
+    """Scripts and runner settings of package.json are the base's, dependencies the candidate's."""
+    base = {"scripts": {"test": "jest"}, "dependencies": {}}
+    candidate = {"scripts": {"test": "true"}, "jest": {"bail": 1}, "dependencies": {"a": "1"}}
+    merged = restore_sections(
+        "package.json", json.dumps(base).encode(), json.dumps(candidate).encode()
+    )
+    assert json.loads(merged) == {"scripts": {"test": "jest"}, "dependencies": {"a": "1"}}
+
+
+def test_setup_cfg_sections_are_spliced() -> None:
+    """Only the runner's sections of setup.cfg are exchanged."""
+    base = b"[metadata]\nname = p\n\n[tool:pytest]\naddopts = -x\n"
+    candidate = b"[tool:pytest]\naddopts = -k nothing\n[metadata]\nname = q\n[flake8]\nignore = E\n"
+    merged = restore_sections("setup.cfg", base, candidate)
+    assert merged == b"[metadata]\nname = q\n[tool:pytest]\naddopts = -x\n"
+
+
+@pytest.mark.parametrize("end", ["\r", "\x0c", "\x85", "\u2028"])
+def test_odd_line_ends_hide_no_section(end: str) -> None:
+    """A header after any character that some reader takes for a line end is seen."""
+    candidate = f"[metadata]\nname = q{end}[tool:pytest]{end}addopts = -k nothing\n"
+    merged = restore_sections("setup.cfg", b"", candidate.encode()).decode()
+    assert "pytest" not in merged
+    assert "name = q" in merged
+
+
+def test_a_deleted_manifest_leaves_its_runner_sections() -> None:
+    """Deleting a manifest does not delete what it says about the runner."""
+    merged = restore_sections("setup.cfg", b"[metadata]\nname = p\n[tool:pytest]\na = b\n", b"")
+    assert merged == b"[tool:pytest]\na = b\n"
+    assert restore_sections("pyproject.toml", b'[project]\nname = "p"\n', b"") == b""
