@@ -8,6 +8,7 @@ mark, and the parsed text tells where that mark ended up.
 import enum
 import itertools
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from markdown_it.token import Token
@@ -23,6 +24,12 @@ control characters do not."""
 _LINE = re.compile(rf"^([ \t]*)({WORD})(?=[{SPACE}]|$)", re.IGNORECASE | re.ASCII | re.MULTILINE)
 _CONTAINERS = frozenset({"blockquote", "bullet_list", "ordered_list", "table"})
 _FOOTNOTE = re.compile(r" {0,3}\[\^[^\]\s]+\]:")
+_TABLE_RULE = re.compile(r"(?=.*-)(?=.*[|:])[-|: \t]+$")
+_FOLDER = re.compile(
+    rf" {{0,3}}(?:>|[-+*](?:\s|$)|[0-9]{{1,9}}[.)](?:\s|$))"
+    rf"|{_FOOTNOTE.pattern}|{_TABLE_RULE.pattern}"
+)
+"""The beginning of a quote, a list or a footnote, or the line below a table's head."""
 
 
 class Standing(enum.Enum):
@@ -73,13 +80,14 @@ def find_command_lines(source: str) -> CommandLines:
     return CommandLines(
         tuple(line for line, at in zip(lines, standings, strict=True) if at is Standing.COMMAND),
         Standing.FOLDED in standings,
-        frozenset(
-            number
-            for token in document.tokens
-            if token.map and token.type in ("fence", "code_block", "html_block")
-            for number in range(*token.map)
-        ),
+        _lines_of(document, "fence", "code_block", "html_block"),
     )
+
+
+def _lines_of(document: Document, *types: str) -> frozenset[int]:
+    """The numbers of the lines in blocks of these types."""
+    maps = (token.map for token in document.tokens if token.map and token.type in types)
+    return frozenset(itertools.chain.from_iterable(range(*lines) for lines in maps))
 
 
 def _candidates(source: str) -> list[CommandLine]:
@@ -95,15 +103,13 @@ class _Reader:
 
     def __init__(self, document: Document, lines: list[CommandLine], mark: str) -> None:
         self._document = document
-        self._source_lines = document.source.split("\n")
         self._lines = lines
         self._mark = re.compile(f"{WORD}{mark}([0-9]+){mark}", re.IGNORECASE)
         self._standings = [Standing.INERT] * len(lines)
         self._html = RawHtml()
-        self._containers: list[tuple[str, int]] = []
-        """Kind of each open container, and how many HTML elements were open before it."""
-        self._after_footnote = -1
-        """The line after a footnote that Markdown without footnotes takes for a link definition."""
+        self._containers: list[str] = []
+        """Tag of each open container, from the outermost."""
+        self._foldable = frozenset(_foldable_lines(document))
 
     def standings(self) -> list[Standing]:
         """The standing of each line, in order."""
@@ -114,16 +120,15 @@ class _Reader:
                 self._read_html_block(token)
             elif token.type == "inline":
                 self._read_text(token)
-            elif token.type == "definition" and token.map and token.meta["id"].startswith("^"):
-                self._after_footnote = token.map[1]
         return self._standings
 
     def _enter_or_leave(self, token: Token) -> None:
         if token.nesting > 0:
-            self._containers.append((token.tag, len(self._html.open_elements)))
+            self._containers.append(token.tag)
+            self._html.enter()
         else:
-            _, depth = self._containers.pop()
-            self._html.close_from(depth)
+            self._containers.pop()
+            self._html.leave()
 
     def _read_html_block(self, token: Token) -> None:
         """The first marked line speaks for all: an HTML block is folded into one thing."""
@@ -138,41 +143,58 @@ class _Reader:
         marks = self._mark.findall(token.content)
         first = self._mark.match(token.content)
         if first and len(marks) == 1 and "<" not in token.content:
-            self._judge(int(first[1]), token)  # nothing of this block can stand before its start
+            self._judge(int(first[1]))  # nothing of this block can stand before its start
         elif marks or "<" in token.content:
             self._read_inlines(token)
 
     def _read_inlines(self, token: Token) -> None:
         """Judge the lines that begin with text outside links and struck-out words."""
+        self._html.enter()
         depth = 0
         at_line_start = True
         for inline in self._document.inlines(token):
             if inline.type == "html_inline":
                 self._html.feed(inline.content)
             elif inline.type == "text" and at_line_start and not depth:
-                self._judge_text(inline.content, token)
+                self._judge_text(inline.content)
             depth += inline.nesting
             at_line_start = inline.type in ("softbreak", "hardbreak")
+        self._html.leave()
 
-    def _judge_text(self, text: str, block: Token) -> None:
+    def _judge_text(self, text: str) -> None:
         if match := self._mark.match(text):
-            self._judge(int(match[1]), block)
+            self._judge(int(match[1]))
 
-    def _judge(self, number: int, block: Token) -> None:
-        if not self._html.is_readable:
+    def _judge(self, number: int) -> None:
+        line = self._lines[number]
+        inside = self._containers
+        if not self._html.is_readable or (inside and not _is_lazy(line.indent, inside)):
             return
-        kinds = [kind for kind, _ in self._containers]
-        if kinds and not _is_lazy(self._lines[number].indent, kinds):
-            return
-        plain = not kinds and self._html.is_ordinary
-        folded = not plain or self._is_in_footnote(self._lines[number].line, block)
-        self._standings[number] = Standing.FOLDED if folded else Standing.COMMAND
+        plain = not inside and self._html.is_ordinary and line.line not in self._foldable
+        self._standings[number] = Standing.COMMAND if plain else Standing.FOLDED
 
-    def _is_in_footnote(self, line: int, block: Token) -> bool:
-        """GitHub has footnotes, and lets them take the lines that follow without a blank one."""
-        start = block.map[0] if block.map else line
-        earlier = self._source_lines[start:line]
-        return start == self._after_footnote or any(map(_FOOTNOTE.match, earlier))
+
+def _foldable_lines(document: Document) -> Iterator[int]:
+    """The lines below the beginning of a quote, list, table or footnote, up to a blank line.
+
+    Parsers disagree about some of them, and this one knows no footnotes: none of them is a command.
+    A footnote goes on after a blank line as long as the lines are indented.
+    """
+    fenced = _lines_of(document, "fence")
+    folding = footnote = False
+    for number, line in enumerate(document.source.split("\n")):
+        indented = line.startswith(("    ", "\t"))
+        if not line.strip(" \t"):
+            folding = False
+        elif number in fenced and not (footnote and indented):
+            folding = footnote = False
+        elif _FOLDER.match(line):
+            folding, footnote = True, bool(_FOOTNOTE.match(line))
+        else:
+            footnote = footnote and (folding or indented)
+            folding = folding or footnote
+        if folding:
+            yield number
 
 
 def _is_lazy(indent: int, containers: list[str]) -> bool:

@@ -74,7 +74,7 @@ def visible_part(source: str, spans: Iterable[HiddenSpan], start: int, end: int)
 
 # --- Stretches that Markdown and HTML do not render ------------------------------------------
 
-_OPENING = re.compile(r"<!--(?!-?>)|<!\[CDATA\[|<!(?=[A-Za-z])|<\?")
+_OPENING = re.compile(r"<!--(?!-?>)|<!\[CDATA\[|<!(?=[A-Za-z])|<\?|</[^A-Za-z>\n]")
 _HTML = re.compile(r"<[!?/A-Za-z]")
 
 

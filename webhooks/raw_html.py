@@ -31,8 +31,6 @@ _CONTAINERS = _CODE | frozenset(_CONTAINER_NAMES.split())
 unknown one (`<T>`, `<u8>` in prose) is dropped by GitHub's sanitizer, which keeps its content."""
 _IMPLIED_END = frozenset(_IMPLIED_END_NAMES.split())
 """Elements that end by themselves where their parent ends."""
-_WALLS = frozenset({"caption", "object", "select", "table", "td", "template", "th"})
-"""Elements that the end of an outer one does not reach into."""
 
 _OPENING = re.compile(r"<!--|<[!?]|</(?![A-Za-z])|<(/?)([A-Za-z][^\s/>]*)")
 _COMMENT_END = re.compile(r"--!?>")
@@ -53,9 +51,10 @@ class RawHtml:
     """The state of a page after the pieces of HTML fed so far."""
 
     swallowing: bool = False
-    """Whether a comment or a tag was left open, so that nobody sees what follows."""
+    """Whether a comment or a tag was left open, so that nobody sees what follows. That is for good:
+    the text between pieces is escaped, and a later `-->` has swallowed the markup up to it."""
     open_elements: list[str] = field(default_factory=list)
-    _open_comment: bool = False
+    _floors: list[int] = field(default_factory=lambda: [0])
 
     @property
     def is_ordinary(self) -> bool:
@@ -71,28 +70,21 @@ class RawHtml:
         """The same state, to look ahead from."""
         return replace(self, open_elements=[*self.open_elements])
 
-    def close_from(self, depth: int) -> None:
-        """Markdown ended a quote or list that began with `depth` elements open: so do the others.
+    def enter(self) -> None:
+        """Markdown began a paragraph, quote or list: no end tag in it reaches out of it."""
+        self._floors.append(len(self.open_elements))
 
-        A table's cell is a wall to that.
-        """
-        if _WALLS.isdisjoint(self.open_elements[depth:]):
-            del self.open_elements[depth:]
+    def leave(self) -> None:
+        """Markdown ended what it began; what HTML left open stays open, to be safe."""
+        self._floors.pop()
 
     def feed(self, html: str) -> list[HiddenPiece]:
         """Read one piece; returns the comments that begin in it."""
         comments: list[HiddenPiece] = []
-        position = self._leave_comment(html)
+        position = 0
         while not self.swallowing and (opening := _OPENING.search(html, position)):
             position = self._read(html, opening, comments)
         return comments
-
-    def _leave_comment(self, html: str) -> int:
-        """Where reading goes on; only a `-->` in raw HTML ends an open comment."""
-        if self._open_comment and (end := _COMMENT_END.search(html)):
-            self.swallowing = self._open_comment = False
-            return end.end()
-        return 0
 
     def _read(self, html: str, opening: re.Match[str], comments: list[HiddenPiece]) -> int:
         """Read the construct that begins at `opening`; returns where it ends."""
@@ -100,7 +92,6 @@ class RawHtml:
         if opening[2] is None:
             end = _comment_end(html, start)
             comments.append(HiddenPiece(html[start:end], closed=end is not None))
-            self._open_comment = end is None and html.startswith("<!--", start)
         else:
             rest = _TAG_REST.match(html, opening.end())
             end = rest.end() if rest else None
@@ -116,9 +107,9 @@ class RawHtml:
             self.open_elements.append(name)
             return
         depth = len(self.open_elements)
-        while depth and self.open_elements[depth - 1] in _IMPLIED_END - {name}:
+        while depth > self._floors[-1] and self.open_elements[depth - 1] in _IMPLIED_END - {name}:
             depth -= 1
-        if depth and self.open_elements[depth - 1] == name:
+        if depth > self._floors[-1] and self.open_elements[depth - 1] == name:
             del self.open_elements[depth - 1 :]
 
 
