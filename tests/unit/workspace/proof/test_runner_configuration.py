@@ -163,7 +163,8 @@ def test_pyproject_keeps_the_candidates_product_and_the_bases_runner() -> None:
     base = '[project]\nname = "p"\n[tool.pytest.ini_options]\naddopts = "-x"\n'
     candidate = (
         '[project]\nname = "p"\ndependencies = ["attrs"]\n'
-        '[tool.pytest.ini_options]\naddopts = "-k nothing"\n[tool.coverage.run]\nplugins = ["evil"]\n'
+        '[tool.pytest.ini_options]\naddopts = "-k nothing"\n'
+        '[tool.coverage.run]\nplugins = ["evil"]\n'
     )
     merged = tomllib.loads(
         restore_sections("pyproject.toml", base.encode(), candidate.encode()).decode()
