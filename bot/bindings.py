@@ -18,7 +18,7 @@ from workspace.contracts import (
 )
 
 
-class BindingBroken(Exception):  # noqa: N818 - what happened, in the words of the design
+class BindingBroken(Exception):
     """A report, evidence or verdict is not about this candidate."""
 
 
@@ -111,7 +111,7 @@ def check_words(
     report: TestReport,
     evidence: EvidenceManifest,
 ) -> None:
-    """Raise WordsNotOfCandidate unless all four bindings of a model's output are this candidate's."""
+    """Raise WordsNotOfCandidate unless all four bindings of a model's output are of this one."""
     wanted = {
         "candidate id": (words.candidate_id, candidate.id),
         "candidate SHA": (words.candidate_sha, candidate.sha),

@@ -1,7 +1,8 @@
 """The demo: a small repository with two real bugs, and the whole story of their repair.
 
-`python -m evals.demo [--yes] [--json]`. With OPENAI_API_KEY and AGENT_MODEL_ID set the real provider
-speaks; otherwise the model is scripted. Everything else is real: HTTP, Git, PostgreSQL, sandboxes.
+`python -m evals.demo [--yes] [--json]`. With OPENAI_API_KEY and AGENT_MODEL_ID set the real
+provider speaks; otherwise the model is scripted. Everything else is real: HTTP, Git, PostgreSQL,
+sandboxes.
 """
 
 from __future__ import annotations

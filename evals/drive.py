@@ -1,4 +1,4 @@
-"""Runs one whole story on any local repository: `python -m evals.drive --repo PATH --script FILE …`.
+"""One whole story on any local repository: `python -m evals.drive --repo PATH --script FILE …`.
 
 In: a Git repository, what the model says, and the suite's command. Out: progress on standard error,
 and with `--json` one object as the last line of standard output. The repository itself is never

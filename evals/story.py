@@ -84,7 +84,7 @@ class Story:
         issue = await requester.open_issue(title, body)
         self.tell(f"issue         {self.page(requester, f'issues/{issue}')}")
         await requester.comment(issue, f"/ultracode {request}")
-        run = await self.run_of(issue)
+        run = await self.run_of(issue, requester.repository)
         run = await self.follow(run["run_id"], until=ENDED | {"awaiting_review"})
         if run["state"] == "awaiting_review":
             pull = run["pull_number"]
@@ -96,12 +96,13 @@ class Story:
 
     # --- looking ---------------------------------------------------------------------------------
 
-    async def run_of(self, issue: int) -> dict[str, Any]:
-        """Return the issue's run, as `ultracode runs` shows it, once there is one."""
+    async def run_of(self, issue: int, repository: str) -> dict[str, Any]:
+        """Return the issue's newest run, as `ultracode runs` shows it, once there is one."""
 
         async def look() -> dict[str, Any] | None:
             runs = await self.ultracode("runs", "list", "--json")
-            return next((run for run in runs if run["issue_number"] == issue), None)
+            place = (repository, issue)
+            return next((r for r in runs if (r["repository"], r["issue_number"]) == place), None)
 
         found: dict[str, Any] = await self.stage.person("writer").until(
             look, what=f"a run for issue {issue}", pause=0.5

@@ -1,0 +1,72 @@
+"""The web role: webhooks in, 202 out, and what an operator asks of a web server.
+
+In: settings. Out: a FastAPI application. It verifies, stores and enqueues; it imports no agent and
+opens no sandbox, and calls neither GitHub nor a model while it answers a webhook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import uvicorn
+from fastapi import FastAPI, Response
+from sqlalchemy import text
+from sqlalchemy.exc import SQLAlchemyError
+
+from bot.observability import configure_logging
+from bot.settings import Settings, load_settings
+from bot.store.database import Database
+from bot.store.inbox import PostgresInbox
+from bot.store.opened import open_database
+from webhooks.server import webhook_router
+
+DRAIN_SECONDS = 10
+
+
+def create_app(settings: Settings, database: Database) -> FastAPI:
+    """Return the application of the web role over an open database."""
+    inbox = PostgresInbox(database)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with inbox:
+            yield
+
+    app = FastAPI(title="Ultracode bot", lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.include_router(webhook_router(secrets=settings.webhook_secrets(), inbox=inbox))
+
+    @app.get("/healthz", include_in_schema=False)
+    async def healthz() -> dict[str, str]:
+        """Whether this process answers."""
+        return {"status": "ok"}
+
+    @app.get("/readyz", include_in_schema=False)
+    async def readyz(response: Response) -> dict[str, str]:
+        """Whether this process can store a delivery."""
+        try:
+            async with database.begin() as tx:
+                await tx.execute(text("select 1"))
+        except (SQLAlchemyError, OSError):
+            response.status_code = 503
+            return {"status": "the database does not answer"}
+        return {"status": "ok"}
+
+    return app
+
+
+async def serve_web(*, host: str, port: int) -> None:
+    """Run the web role until it is told to stop."""
+    settings = load_settings()
+    configure_logging()
+    async with open_database(settings) as url, Database(url) as database:
+        config = uvicorn.Config(
+            create_app(settings, database),
+            host=host,
+            port=port,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=DRAIN_SECONDS,
+        )
+        await uvicorn.Server(config).serve()

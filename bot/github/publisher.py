@@ -1,0 +1,426 @@
+"""What one run shows on GitHub: status comment, branch, draft pull request, check runs, promotion.
+
+In: a claimed run and its view. Out: effects, each through the ledger, each found again before it is
+repeated. Text comes from `bot.github.messages`; nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from pydantic import AwareDatetime
+
+from bot.clock import now
+from bot.contracts import CandidateEnvelope, CodingRequest, Ending
+from bot.errors import BotError
+from bot.gate import GateFacts, ReviewRules, ReviewTarget, decide, load_gate_facts
+from bot.github import messages
+from bot.github.marks import Marks
+from bot.github.port import (
+    CheckRunWrite,
+    Comment,
+    GitHubRepository,
+    NotFound,
+    Permission,
+    PullFacts,
+)
+from bot.policy import Policy
+from bot.run_pieces import RunPieces
+from bot.store.effects import EffectKind, Effects
+from bot.store.runs import RunStore
+from bot.verdicts import Approved, Verdict
+from bot.view import RunView, load_view
+from workspace.contracts import (
+    Candidate,
+    Frozen,
+    Moved,
+    Pushed,
+    PushRefused,
+    RunPin,
+    WorkspaceService,
+)
+
+GATE_CHECK = "ultracode/review"
+
+
+class BranchTaken(BotError):
+    """Somebody else pushed to the run's branch, so its candidate could not be shown there."""
+
+
+class Published(Frozen):
+    """What GitHub made of a published envelope; times are GitHub's own."""
+
+    pull_number: int
+    pull_node_id: str
+    gate_check_id: int
+    published_at: AwareDatetime
+    previous_sha: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Publisher:
+    """Publishes one run under one claim. `view` gives the run as it stands at a moment."""
+
+    run_id: str
+    epoch: int
+    request: CodingRequest
+    policy: Policy
+    pin: RunPin
+    branch: str
+    app_id: int
+    repository: GitHubRepository
+    runs: RunStore
+    pieces: RunPieces
+    effects: Effects
+    marks: Marks
+    workshop: WorkspaceService
+    public_url: str | None
+    _sequence: Iterator[int] = field(default_factory=itertools.count)
+    _status: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def view(self, verdict: Verdict | None = None, *, position: int | None = None) -> RunView:
+        """Return the run as it stands now."""
+        view = await load_view(
+            await self.runs.get(self.run_id),
+            self.request,
+            self.pieces,
+            branch=self.branch,
+            public_url=self.public_url,
+            verdict=verdict,
+        )
+        return replace(view, position=position)
+
+    # --- the status comment ----------------------------------------------------------------------
+
+    async def refresh_status(
+        self, verdict: Verdict | None = None, *, position: int | None = None
+    ) -> None:
+        """Bring the one status comment up to date; nobody is notified."""
+        async with self._status:
+            text = messages.status_comment(await self.view(verdict, position=position))
+            comment = await self._comment("status", text, kind=EffectKind.STATUS_COMMENT)
+            await self._edit(comment, text)
+
+    async def _edit(self, comment_id: int, text: str) -> None:
+        body = self.marks.signed(text, self.run_id, "status")
+
+        async def act() -> str:
+            try:
+                await self.repository.edit_comment(comment_id, body)
+            except NotFound:  # somebody deleted it: the next ending still speaks
+                return "deleted"
+            return "edited"
+
+        await self._perform(f"status:{self._next()}", EffectKind.COMMENT_EDIT, act)
+
+    async def say(self, key: str, text: str) -> int:
+        """Post a new comment on the issue, once."""
+        return await self._comment(key, text, kind=EffectKind.COMMENT)
+
+    async def _comment(self, key: str, text: str, *, kind: EffectKind) -> int:
+        number = self.request.issue_number
+        mark = self.marks.mark(self.run_id, key)
+
+        async def act() -> str:
+            body = self.marks.signed(text, self.run_id, key)
+            return str((await self.repository.create_comment(number, body)).id)
+
+        async def find() -> str | None:
+            own = await self.repository.own_comments(number)
+            return next((str(c.id) for c in own if mark in c.body), None)
+
+        async def undo(comment_id: str) -> None:
+            await self.repository.delete_comment(int(comment_id))
+
+        done = await self.effects.perform(
+            self.run_id,
+            f"comment:{key}",
+            epoch=self.epoch,
+            kind=kind,
+            intent={"issue": number},
+            act=act,
+            find=find,
+            undo=undo,
+        )
+        return int(done)
+
+    # --- a round ---------------------------------------------------------------------------------
+
+    async def publish_round(self, round: int, *, passed: bool) -> None:
+        """Show a round's candidate: branch, draft pull request, check runs."""
+        view = await self.view()
+        shown = view.rounds[round]
+        candidate = shown.candidate
+        if candidate is None or not candidate.changed:
+            return
+        if not passed and self.policy.publish.rounds != "every":
+            return
+        await self._push(round, candidate.sha)
+        pull = await self._pull()
+        await self._record(pull)
+        for check in messages.check_runs(view, shown):
+            await self._check(round, check)
+        await self._describe(pull)
+
+    async def _record(self, pull: PullFacts) -> None:
+        await self.runs.record(
+            self.run_id,
+            epoch=self.epoch,
+            branch=self.branch,
+            pull_number=pull.number,
+            pull_node_id=pull.node_id,
+        )
+
+    async def _push(self, round: int, sha: str) -> None:
+        expected = await self._pushed_before(round)
+
+        async def act() -> str:
+            answer = await self.workshop.publish_branch(
+                self.pin, self.branch, sha, expected=expected
+            )
+            match answer:
+                case Pushed():
+                    return sha
+                case Moved(actual=actual):
+                    raise BranchTaken(
+                        f"The branch `{self.branch}` is at {(actual or 'nothing')[:12]}, which "
+                        "this run did not put there."
+                    )
+                case PushRefused(reason=reason):
+                    raise BranchTaken(f"GitHub refused the push of `{self.branch}`: {reason}")
+
+        async def find() -> str | None:
+            return sha if await self.repository.branch_sha(self.branch) == sha else None
+
+        await self._perform(f"branch:{round}", EffectKind.BRANCH, act, find)
+
+    async def _pushed_before(self, round: int) -> str | None:
+        for earlier in range(round - 1, -1, -1):
+            effect = await self.effects.get(self.run_id, f"branch:{earlier}")
+            if effect is not None and effect.external_id is not None:
+                return effect.external_id
+        return None
+
+    async def _pull(self) -> PullFacts:
+        base = self.pin.base_ref.removeprefix("refs/heads/")
+        view = await self.view()
+
+        async def act() -> str:
+            pull = await self.repository.create_draft_pull(
+                head=self.branch,
+                base=base,
+                title=messages.pull_request_title(view),
+                body=messages.pull_request_body(view),
+            )
+            return str(pull.number)
+
+        async def find() -> str | None:
+            pulls = await self.repository.pulls_of_branch(self.branch)
+            return next((str(pull.number) for pull in pulls), None)
+
+        number = int(await self._perform("pull", EffectKind.PULL_REQUEST, act, find))
+        pull = await self.repository.pull(number)
+        if pull is None:
+            raise BranchTaken(f"Pull request #{number} is gone.")
+        return pull
+
+    async def _describe(self, pull: PullFacts) -> None:
+        view = await self.view()
+
+        async def act() -> str:
+            await self.repository.update_pull(pull.number, body=messages.pull_request_body(view))
+            return str(pull.number)
+
+        await self._perform(f"pull:{self._next()}", EffectKind.PULL_REQUEST_EDIT, act)
+
+    async def _check(self, round: int, check: CheckRunWrite) -> int:
+        async def act() -> str:
+            return str(await self.repository.create_check_run(check))
+
+        async def find() -> str | None:
+            own = await self.repository.own_check_runs(check.head_sha, check.name)
+            return next((str(c.id) for c in own if c.external_id == check.external_id), None)
+
+        key = f"check:{round}:{check.name}"
+        return int(await self._perform(key, EffectKind.CHECK_RUN, act, find))
+
+    # --- the envelope ----------------------------------------------------------------------------
+
+    async def ask_for_review(self, envelope: CandidateEnvelope) -> Published:
+        """Open the gate's check, tell the requester, and leave draft, in this order.
+
+        The pull request leaves draft last: whoever sees it ready sees a published envelope.
+        """
+        published = await self._envelope_published(envelope)
+        pull = await self.repository.pull(published.pull_number)
+
+        async def act() -> str:
+            if pull is not None and pull.draft:
+                await self.repository.set_draft(pull, draft=False)
+            return str(published.pull_number)
+
+        await self._perform(f"ready:{envelope.round}", EffectKind.READY_FOR_REVIEW, act)
+        return published
+
+    async def _envelope_published(self, envelope: CandidateEnvelope) -> Published:
+        return await self.pieces.once(
+            f"published:{envelope.round}", Published, lambda: self._publish(envelope)
+        )
+
+    async def _publish(self, envelope: CandidateEnvelope) -> Published:
+        view = await self.view()
+        pull = await self._pull()
+        gate = await self._check(envelope.round, messages.gate_check(view, None))
+        comment_id = await self.say(
+            f"review:{envelope.round}", messages.review_wanted_comment(view)
+        )
+        comment = await self._own_comment(comment_id)
+        return Published(
+            pull_number=pull.number,
+            pull_node_id=pull.node_id,
+            gate_check_id=gate,
+            published_at=comment.created_at if comment else now(),
+            previous_sha=await self._pushed_before(envelope.round),
+        )
+
+    async def _own_comment(self, comment_id: int) -> Comment | None:
+        own = await self.repository.own_comments(self.request.issue_number)
+        return next((comment for comment in own if comment.id == comment_id), None)
+
+    # --- the gate --------------------------------------------------------------------------------
+
+    async def decide_gate(self, envelope: CandidateEnvelope) -> Verdict:
+        """Read everything afresh from GitHub and decide. Raises GitHubError."""
+        target = await self._target(envelope)
+        return decide(await self._facts(target), target, self._rules())
+
+    async def _facts(self, target: ReviewTarget) -> GateFacts:
+        return await load_gate_facts(self.repository, target, app_id=self.app_id, observed_at=now())
+
+    async def _target(self, envelope: CandidateEnvelope) -> ReviewTarget:
+        candidate = await self.pieces.demand(f"candidate:{envelope.round}", Candidate)
+        published = await self._envelope_published(envelope)
+        return ReviewTarget(
+            pull_number=published.pull_number,
+            candidate_sha=envelope.candidate_sha,
+            candidate_tree=candidate.tree,
+            original_base_sha=envelope.original_base_sha,
+            branch=self.branch,
+            base=self.pin.base_ref.removeprefix("refs/heads/"),
+            pushed_at=published.published_at,
+            published_at=published.published_at,
+            previous_sha=published.previous_sha,
+        )
+
+    def _rules(self) -> ReviewRules:
+        review = self.policy.review
+        return ReviewRules(
+            approvals=review.approvals,
+            permission=Permission(review.from_),
+            contributors=frozenset(self.request.contributors),
+            contributors_may_approve=review.contributors_may_approve,
+        )
+
+    async def show_verdict(self, envelope: CandidateEnvelope, verdict: Verdict) -> None:
+        """Bring the gate's check and the status comment up to date with what is awaited."""
+        await self._update_gate(envelope, verdict)
+        await self.refresh_status(verdict)
+
+    async def open_gate(self, envelope: CandidateEnvelope, verdict: Approved) -> None:
+        """Conclude `ultracode/review` as success, before the push, so that it can be required."""
+        await self._update_gate(envelope, verdict)
+
+    async def _update_gate(self, envelope: CandidateEnvelope, verdict: Verdict) -> None:
+        published = await self._envelope_published(envelope)
+        check = messages.gate_check(await self.view(), verdict)
+
+        async def act() -> str:
+            await self.repository.update_check_run(published.gate_check_id, check)
+            return str(published.gate_check_id)
+
+        await self._perform(f"gate:{self._next()}", EffectKind.CHECK_RUN_EDIT, act)
+
+    # --- promotion and the end -------------------------------------------------------------------
+
+    async def promotion_begun(self) -> bool:
+        """Whether a push of this run's candidate to the base was ever begun."""
+        return await self.effects.get(self.run_id, "promotion") is not None
+
+    async def promote(self, envelope: CandidateEnvelope) -> Pushed | Moved | PushRefused:
+        """Push the reviewed SHA to the base branch under a lease on the original base."""
+        answers: list[Pushed | Moved | PushRefused] = []
+
+        async def act() -> str:
+            answer = await self.workshop.promote(
+                self.pin, envelope.candidate_sha, expected=envelope.original_base_sha
+            )
+            answers.append(answer)
+            return (
+                envelope.candidate_sha if isinstance(answer, Pushed) else answer.__class__.__name__
+            )
+
+        await self._perform("promotion", EffectKind.PROMOTION, act)
+        return answers[0] if answers else Pushed(sha=envelope.candidate_sha)
+
+    async def conclude(self, ending: Ending) -> None:
+        """Show an ending: open checks concluded, status comment, one new comment, tidied up."""
+        view = await self.view()
+        await self._conclude_gate(view, ending)
+        await self._tidy(view, ending)
+        await self.say("ending", messages.ending_comment(view, ending))
+        await self.refresh_status()
+
+    async def _conclude_gate(self, view: RunView, ending: Ending) -> None:
+        effect = None
+        if view.last_round is not None:
+            key = f"check:{view.last_round.round}:{GATE_CHECK}"
+            effect = await self.effects.get(self.run_id, key)
+        if effect is None or effect.external_id is None or ending.outcome == "promoted":
+            return
+        check_id, check = int(effect.external_id), messages.gate_check(view, None, ending=ending)
+
+        async def act() -> str:
+            await self.repository.update_check_run(check_id, check)
+            return str(check_id)
+
+        await self._perform("gate:ending", EffectKind.CHECK_RUN_EDIT, act)
+
+    async def _tidy(self, view: RunView, ending: Ending) -> None:
+        if ending.outcome in {"promoted", "merged_elsewhere", "rejected", "cancelled"}:
+            await self._delete_branch(view)
+
+    async def _delete_branch(self, view: RunView) -> None:
+        if view.pull_number is None and await self.effects.get(self.run_id, "branch:0") is None:
+            return
+
+        async def act() -> str:
+            await self.repository.delete_branch(self.branch)
+            return self.branch
+
+        await self._perform("branch:deleted", EffectKind.BRANCH_DELETION, act)
+
+    # --- the ledger ------------------------------------------------------------------------------
+
+    async def _perform(
+        self,
+        key: str,
+        kind: EffectKind,
+        act: Callable[[], Awaitable[str]],
+        find: Callable[[], Awaitable[str | None]] | None = None,
+    ) -> str:
+        return await self.effects.perform(
+            self.run_id,
+            key,
+            epoch=self.epoch,
+            kind=kind,
+            intent={"kind": str(kind)},
+            act=act,
+            find=find,
+        )
+
+    def _next(self) -> str:
+        """Name an effect whose last one wins: unique within this claim, new after the next."""
+        return f"{self.epoch}:{next(self._sequence)}"

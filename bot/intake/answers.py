@@ -1,0 +1,92 @@
+"""Answers to what people ask: a reaction first, then words, each once whatever is redelivered.
+
+In: where somebody spoke. Out: effects on GitHub through the ledger, in a scope of the comment's or
+delivery's own, since an answer belongs to no run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bot.clock import now
+from bot.github.marks import Marks
+from bot.github.port import Account, GitHubRepository, Reaction, ReactionTarget
+from bot.store.effects import EffectKind, Effects
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """Answers one voice. `number` is the issue or pull request where words go."""
+
+    effects: Effects
+    marks: Marks
+    repository: GitHubRepository
+    scope: str
+    target: ReactionTarget
+    number: int
+
+    async def react(self, reaction: Reaction) -> None:
+        """React; GitHub itself keeps one reaction of a kind."""
+
+        async def act() -> str:
+            return str(await self.repository.react(self.target, reaction))
+
+        await self.effects.perform(
+            self.scope,
+            f"reaction:{reaction}",
+            epoch=None,
+            kind=EffectKind.REACTION,
+            intent={"reaction": reaction},
+            act=act,
+        )
+
+    async def say(self, key: str, text: str, *, scope: str | None = None) -> None:
+        """Comment once; an interrupted attempt is looked up by its mark before it is repeated."""
+        place = scope or self.scope
+        mark = self.marks.mark(place, key)
+
+        async def act() -> str:
+            body = self.marks.signed(text, place, key)
+            return str((await self.repository.create_comment(self.number, body)).id)
+
+        async def find() -> str | None:
+            own = await self.repository.own_comments(self.number)
+            return next((str(comment.id) for comment in own if mark in comment.body), None)
+
+        async def undo(comment_id: str) -> None:
+            await self.repository.delete_comment(int(comment_id))
+
+        await self.effects.perform(
+            place,
+            key,
+            epoch=None,
+            kind=EffectKind.COMMENT,
+            intent={"number": self.number},
+            act=act,
+            find=find,
+            undo=undo,
+        )
+
+    async def refuse_once_a_day(self, who: Account, text: str) -> None:
+        """Answer somebody without write: one reaction and one comment per issue and day."""
+        scope = f"refusal:{self.repository.repository_id}/{self.number}/{who.id}/{now():%Y-%m-%d}"
+        if await self.effects.get(scope, "words") is not None:
+            return
+        await self.react("confused")
+        await self.say("words", text, scope=scope)
+
+    async def take_label_off(self, label: str) -> None:
+        """Take the label off, so that setting it again starts again."""
+
+        async def act() -> str:
+            await self.repository.remove_label(self.number, label)
+            return label
+
+        await self.effects.perform(
+            self.scope,
+            "label",
+            epoch=None,
+            kind=EffectKind.LABEL_REMOVAL,
+            intent={"label": label},
+            act=act,
+        )

@@ -1,0 +1,250 @@
+"""What people ask for: a comment, a reply in a review thread or a label becomes an answer.
+
+In: an event on an issue or pull request. Out: the delivery's outcome; every recognised command got
+a reaction first and then words. Permission is asked of GitHub for every command, by the sender's
+id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TypeAlias, TypedDict, assert_never
+
+from bot.contracts import Trigger
+from bot.errors import LiveRunExists, Refusal
+from bot.github import messages
+from bot.github.port import Account, GitHubRepository, Permission, ReactionTarget
+from bot.intake.answers import Answers
+from bot.intake.start import Ask, start
+from bot.intake.steer import cancel, go
+from bot.policy import POLICY_PATH, Policy, PolicyError, parse_policy
+from bot.services import Services
+from bot.store.runs import Run
+from bot.store.tables import DeliveryOutcome
+from webhooks.command_options import BadOption
+from webhooks.commands import (
+    Cancel,
+    Command,
+    Go,
+    Help,
+    ParsedComment,
+    Refresh,
+    Retry,
+    Revise,
+    Start,
+    Status,
+    Unknown,
+    Verify,
+    parse_command,
+)
+from webhooks.events import IssueCommentCreated, IssueLabeled
+from webhooks.payloads import Account as PayloadAccount
+
+Telling: TypeAlias = Status | Help | Unknown | BadOption | Retry | Revise | Refresh | Verify
+
+
+class Actor(TypedDict):
+    """Who acts, because of which delivery, for the audit trail."""
+
+    actor_id: int
+    delivery_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voice:
+    """Somebody who spoke: where, and how to answer there."""
+
+    services: Services
+    repository: GitHubRepository
+    answers: Answers
+    who: Account
+    number: int
+    issue_node_id: str
+    trigger: Trigger
+    delivery_id: str
+    removed_label: str | None = None
+    notes: list[str] = field(default_factory=list)
+
+    async def run(self) -> Run | None:
+        """Return the live run of this issue, or of this pull request of ours."""
+        runs = self.services.runs
+        repository_id = self.repository.repository_id
+        live = await runs.live_of_issue(repository_id, self.number)
+        if live is not None:
+            return live
+        return next(
+            (run for run in await runs.of_pull(repository_id, self.number) if not run.ended), None
+        )
+
+    @property
+    def actor(self) -> Actor:
+        """Return who acts, because of which delivery."""
+        return {"actor_id": self.who.id, "delivery_id": self.delivery_id}
+
+    async def last_run(self) -> Run | None:
+        """Return the newest run of this issue or pull request, ended or not."""
+        runs, repository_id = self.services.runs, self.repository.repository_id
+        found = await runs.of_issue(repository_id, self.number)
+        found += await runs.of_pull(repository_id, self.number)
+        return max(found, key=lambda run: run.run_id) if found else None
+
+
+# --- doors --------------------------------------------------------------------------------------
+
+
+async def on_comment(
+    services: Services, event: IssueCommentCreated, delivery_id: str
+) -> DeliveryOutcome:
+    """Answer a comment, if it asks for anything and a person wrote it."""
+    comment = event.comment
+    if not comment.is_by_person or event.sender is None or event.installation is None:
+        return DeliveryOutcome.IGNORED
+    parsed = await asyncio.to_thread(parse_command, comment.body)
+    if parsed.command is None and not parsed.hint:
+        return DeliveryOutcome.IGNORED
+    repository = services.github.repository(event.installation.id, event.repository.id)
+    target = ReactionTarget(kind="comment", id=comment.id)
+    voice = Voice(
+        services=services,
+        repository=repository,
+        answers=Answers(
+            effects=services.effects,
+            marks=services.marks,
+            repository=repository,
+            scope=f"comment:{comment.id}",
+            target=target,
+            number=event.issue.number,
+        ),
+        who=account_of(event.sender),
+        number=event.issue.number,
+        issue_node_id=event.issue.node_id,
+        trigger=Trigger(kind="comment", id=str(comment.id)),
+        delivery_id=delivery_id,
+    )
+    return await hear(voice, parsed)
+
+
+async def on_label(services: Services, event: IssueLabeled, delivery_id: str) -> DeliveryOutcome:
+    """Start a run for an issue that got the label, in the name of whoever set it."""
+    sender = event.sender
+    if sender is None or not sender.is_person or event.installation is None:
+        return DeliveryOutcome.IGNORED
+    repository = services.github.repository(event.installation.id, event.repository.id)
+    voice = Voice(
+        services=services,
+        repository=repository,
+        answers=Answers(
+            effects=services.effects,
+            marks=services.marks,
+            repository=repository,
+            scope=f"delivery:{delivery_id}",
+            target=ReactionTarget(kind="issue", id=event.issue.number),
+            number=event.issue.number,
+        ),
+        who=account_of(sender),
+        number=event.issue.number,
+        issue_node_id=event.issue.node_id,
+        trigger=Trigger(kind="label", id=delivery_id),
+        delivery_id=delivery_id,
+    )
+    if event.label.name != await label_of(repository):
+        return DeliveryOutcome.IGNORED
+    outcome = await hear(voice, ParsedComment(Start("")))
+    await voice.answers.take_label_off(event.label.name)
+    return outcome
+
+
+async def hear(voice: Voice, parsed: ParsedComment) -> DeliveryOutcome:
+    """React, check the permission, do what was asked, answer."""
+    if parsed.command is None:
+        await voice.answers.say("hint", messages.folded_hint_message())
+        return DeliveryOutcome.HANDLED
+    if not (await voice.repository.permission(voice.who.id, voice.who.login)).at_least(
+        Permission.WRITE
+    ):
+        await voice.answers.refuse_once_a_day(voice.who, messages.no_write_message())
+        return DeliveryOutcome.REFUSED
+    await voice.answers.react("eyes")
+    if parsed.ignored_second_command:
+        voice.notes.append(messages.second_command_note())
+    try:
+        answer = await obey(voice, parsed.command)
+    except LiveRunExists:
+        answer = messages.live_run_message(await voice.run())
+    except Refusal as refusal:
+        await voice.answers.say("refusal", with_notes(refusal.sentence, voice.notes))
+        return DeliveryOutcome.REFUSED
+    if answer or voice.notes:
+        await voice.answers.say("answer", with_notes(answer, voice.notes))
+    return DeliveryOutcome.HANDLED
+
+
+async def obey(voice: Voice, command: Command) -> str:
+    """Do what one command says; return the answer, empty where the status comment answers."""
+    match command:
+        case Start():
+            return await start_run(voice, command)
+        case Go():
+            return await go(voice.services, await voice.run(), **voice.actor)
+        case Cancel():
+            return await cancel(voice.services, await voice.run(), **voice.actor)
+        case _:
+            return await tell(voice, command)
+
+
+async def tell(voice: Voice, command: Telling) -> str:
+    """Return the answer to a command that changes nothing."""
+    match command:
+        case Status():
+            return messages.status_answer_message(await voice.last_run())
+        case Help():
+            return messages.help_message()
+        case Unknown(word=word, did_you_mean=near):
+            return messages.unknown_command_message(word, near)
+        case BadOption():
+            return messages.bad_option_message(command)
+        case Retry() | Revise() | Refresh() | Verify():
+            return messages.not_yet_message()
+        case _:
+            assert_never(command)
+
+
+async def start_run(voice: Voice, command: Start) -> str:
+    """Start a run; its status comment is the answer."""
+    await start(
+        voice.services,
+        Ask(
+            installation_id=voice.repository.installation_id,
+            repository_id=voice.repository.repository_id,
+            issue_number=voice.number,
+            issue_node_id=voice.issue_node_id,
+            requester=voice.who,
+            trigger=voice.trigger,
+            words=command.request,
+            base=command.base,
+            suites=command.suites,
+            delivery_id=voice.delivery_id,
+        ),
+    )
+    return ""
+
+
+async def label_of(repository: GitHubRepository) -> str:
+    """Return the label that starts runs here; its default where the policy cannot be read."""
+    raw = await repository.read_file(POLICY_PATH, (await repository.facts()).default_branch)
+    default: str = Policy.model_fields["label"].default
+    try:
+        return default if raw is None else parse_policy(raw).label
+    except PolicyError:
+        return default
+
+
+def account_of(account: PayloadAccount) -> Account:
+    """Return an account of a payload as the port speaks of it."""
+    return Account(id=account.id, login=account.login, kind=account.type)
+
+
+def with_notes(answer: str, notes: list[str]) -> str:
+    """Return an answer and the notes beneath it."""
+    return "\n\n".join(part for part in (answer, *notes) if part)

@@ -1,0 +1,121 @@
+"""The inner door: one stored delivery becomes what it asks for, in a job.
+
+In: a delivery id. Out: the delivery's outcome, and whatever the event asked for has been done or
+deferred. Every event of the closed union is named once in `_dispatch`; one that is forgotten there
+does not pass the type checker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import assert_never
+
+import structlog
+
+from bot.intake.asks import on_comment, on_label
+from bot.intake.wake import runs_to_wake
+from bot.services import Services
+from bot.store.tables import DeliveryOutcome
+from webhooks import events
+from webhooks.parser import Ignored, Unparsed, parse_event
+
+log = structlog.get_logger()
+
+
+async def handle_delivery(services: Services, delivery_id: str) -> None:
+    """Handle one delivery and settle it. Raises what should be tried again."""
+    with structlog.contextvars.bound_contextvars(delivery_id=delivery_id):
+        delivery = await services.deliveries.get(delivery_id)
+        event = await asyncio.to_thread(parse_event, delivery.event_name, delivery.body)
+        match event:
+            case Ignored(reason=reason):
+                await services.deliveries.settle(delivery_id, DeliveryOutcome.IGNORED, reason)
+            case Unparsed(reason=reason):
+                await services.deliveries.settle(delivery_id, DeliveryOutcome.UNPARSED, reason)
+            case _:
+                outcome = await _handle(services, event, delivery_id)
+                await services.deliveries.settle(delivery_id, outcome)
+
+
+async def _handle(services: Services, event: events.Event, delivery_id: str) -> DeliveryOutcome:
+    if not await is_served(services, event):
+        log.info("this account is not served", delivery=delivery_id)
+        return DeliveryOutcome.IGNORED
+    return await _dispatch(services, event, delivery_id)
+
+
+async def is_served(services: Services, event: events.Event) -> bool:
+    """Whether the operator serves this account: no clone, no model call, no answer otherwise."""
+    allowed = services.settings.ultracode_allowed_accounts
+    if not allowed:
+        allowed = frozenset({(await services.github.app()).owner.id})
+    match event:
+        case (
+            events.InstallationCreated()
+            | events.InstallationDeleted()
+            | events.InstallationSuspended()
+            | events.InstallationUnsuspended()
+            | events.InstallationPermissionsAccepted()
+            | events.InstallationRepositoriesAdded()
+            | events.InstallationRepositoriesRemoved()
+        ):
+            return event.installation.account.id in allowed
+        case _:
+            return event.repository.owner.id in allowed
+
+
+async def _dispatch(services: Services, event: events.Event, delivery_id: str) -> DeliveryOutcome:
+    match event:
+        case events.IssueCommentCreated():
+            return await on_comment(services, event, delivery_id)
+        case events.IssueLabeled():
+            return await on_label(services, event, delivery_id)
+        case (
+            events.ReviewSubmitted()
+            | events.ReviewEdited()
+            | events.ReviewDismissed()
+            | events.ReviewThreadResolved()
+            | events.ReviewThreadUnresolved()
+            | events.PullRequestClosed()
+            | events.PullRequestReopened()
+            | events.PullRequestEdited()
+            | events.PullRequestSynchronized()
+            | events.PullRequestConvertedToDraft()
+            | events.PullRequestReadyForReview()
+            | events.CheckRunCompleted()
+            | events.CheckSuiteCompleted()
+            | events.StatusChanged()
+            | events.Pushed()
+        ):
+            woken = await runs_to_wake(event, services.runs)
+            for run_id in woken:
+                await services.queue.defer_advance(run_id)
+            return DeliveryOutcome.HANDLED if woken else DeliveryOutcome.IGNORED
+        case (
+            events.IssueClosed()
+            | events.IssueLocked()
+            | events.IssueUnlocked()
+            | events.IssueTransferred()
+            | events.IssueDeleted()
+            | events.ReviewCommentCreated()
+            | events.CheckRunActionRequested()
+            | events.CheckRunRerequested()
+            | events.CheckSuiteRerequested()
+            | events.RepositoryRenamed()
+            | events.RepositoryTransferred()
+            | events.RepositoryArchived()
+            | events.RepositoryUnarchived()
+            | events.RepositoryDeleted()
+            | events.RepositoryPrivatized()
+            | events.RepositoryPublicized()
+            | events.InstallationCreated()
+            | events.InstallationDeleted()
+            | events.InstallationSuspended()
+            | events.InstallationUnsuspended()
+            | events.InstallationPermissionsAccepted()
+            | events.InstallationRepositoriesAdded()
+            | events.InstallationRepositoriesRemoved()
+        ):
+            return DeliveryOutcome.IGNORED
+        case _:
+            assert_never(event)

@@ -1,0 +1,77 @@
+"""Which runs an event on GitHub wakes. In: an event that is no command. Out: run ids to advance.
+
+Nothing is decided here: the gate reads everything afresh from GitHub. An event that concerns no run
+of ours wakes nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from bot.store.run_queries import RunQueries
+from bot.store.runs import Run
+from bot.store.tables import RunState
+from webhooks.events import (
+    CheckRunCompleted,
+    CheckSuiteCompleted,
+    PullRequestClosed,
+    PullRequestConvertedToDraft,
+    PullRequestEdited,
+    PullRequestReadyForReview,
+    PullRequestReopened,
+    PullRequestSynchronized,
+    Pushed,
+    ReviewDismissed,
+    ReviewEdited,
+    ReviewSubmitted,
+    ReviewThreadResolved,
+    ReviewThreadUnresolved,
+    StatusChanged,
+)
+
+PullEvent: TypeAlias = (
+    PullRequestClosed
+    | PullRequestConvertedToDraft
+    | PullRequestEdited
+    | PullRequestReadyForReview
+    | PullRequestReopened
+    | PullRequestSynchronized
+    | ReviewDismissed
+    | ReviewEdited
+    | ReviewSubmitted
+    | ReviewThreadResolved
+    | ReviewThreadUnresolved
+)
+CheckEvent: TypeAlias = CheckRunCompleted | CheckSuiteCompleted | StatusChanged
+WakingEvent: TypeAlias = PullEvent | CheckEvent | Pushed
+
+#: A gate decision is due in these: people have something to decide, or have decided.
+DECIDABLE = frozenset({RunState.AWAITING_REVIEW, RunState.APPROVED})
+
+
+async def runs_to_wake(event: WakingEvent, runs: RunQueries) -> list[str]:
+    """Return the ids of the runs whose gate should be decided again."""
+    match event:
+        case Pushed():
+            found = await _pushed(event, runs)
+        case CheckRunCompleted():
+            found = await runs.of_candidate(event.repository.id, event.check_run.head_sha)
+        case CheckSuiteCompleted():
+            found = await runs.of_candidate(event.repository.id, event.check_suite.head_sha)
+        case StatusChanged():
+            found = await runs.of_candidate(event.repository.id, event.sha)
+        case _:
+            found = await runs.of_pull(event.repository.id, event.pull_request.number)
+    return [run.run_id for run in _decidable(found)]
+
+
+async def _pushed(event: Pushed, runs: RunQueries) -> list[Run]:
+    """A push concerns the run whose branch it moved; a push to a base decides nothing by itself."""
+    if event.branch is None:
+        return []
+    return await runs.of_branch(event.repository.id, event.branch)
+
+
+def _decidable(found: Iterable[Run]) -> list[Run]:
+    return [run for run in found if run.state in DECIDABLE]

@@ -1,0 +1,46 @@
+"""Logs for operators: one JSON object a line, with run, delivery, round and task where known.
+
+In: structlog's context variables, bound by whoever works. Out: standard error. Nothing here adds
+repository text, and nothing that is logged may hold a token: values of settings are SecretStr.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import orjson
+import structlog
+
+
+def configure_logging(level: int = logging.INFO) -> None:
+    """Set up structlog, and send the standard library's loggers the same way."""
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.JSONRenderer(
+                    serializer=lambda event, **_: orjson.dumps(event, default=str).decode()
+                ),
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(level)
+    for noisy in ("httpx", "httpcore", "sqlalchemy.engine", "alembic"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)

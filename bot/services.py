@@ -1,0 +1,43 @@
+"""Everything one worker process shares between jobs, made once in `bot.worker`.
+
+In: settings. Out: collaborators. Handlers take this and nothing global, so a test builds the same
+world with other addresses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agno.db.postgres import AsyncPostgresDb
+
+from bot.agents.model import Models
+from bot.github.marks import Marks
+from bot.github.port import GitHubApp
+from bot.queue import Queue
+from bot.settings import Settings
+from bot.store.database import Database
+from bot.store.effects import Effects
+from bot.store.inbox import Deliveries
+from bot.store.pieces import Pieces
+from bot.store.runs import RunStore
+from bot.tokens import InstallationCredentials
+from workspace.contracts import WorkspaceService
+
+
+@dataclass(frozen=True)
+class Services:
+    """The collaborators of one worker process."""
+
+    settings: Settings
+    database: Database
+    deliveries: Deliveries
+    runs: RunStore
+    pieces: Pieces
+    effects: Effects
+    queue: Queue
+    github: GitHubApp
+    marks: Marks
+    workshop: WorkspaceService
+    models: Models
+    credentials: InstallationCredentials
+    agno_db: AsyncPostgresDb

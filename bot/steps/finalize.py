@@ -1,0 +1,113 @@
+"""Finalize: the end of every run. Promotes exactly what was reviewed, or says why it did not.
+
+In: a `LiveRun` whose last round has a result. Out: an `Ending`. Before anything is pushed every
+binding is compared again, GitHub is asked again for the reviews, and the evidence is recomputed
+from the stored bytes. Whatever Agno believes about a confirmation counts for nothing here.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from bot.bindings import check_envelope
+from bot.contracts import CandidateEnvelope, Ending
+from bot.errors import BotError
+from bot.gate import Approved, Landed, MergedElsewhere, Verdict
+from bot.live import LiveRun
+from bot.steps.review import final_result
+from bot.store.tables import RunState
+from workspace.contracts import (
+    Candidate,
+    EvidenceManifest,
+    Moved,
+    Pushed,
+    PushRefused,
+    TestReport,
+)
+
+
+class GateClosed(BotError):
+    """The gate no longer approves; the run goes back to waiting."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(str(verdict))
+        self.verdict = verdict
+
+
+class NotApproved(BotError):
+    """Finalize was entered without an approval on record; nothing was pushed."""
+
+
+async def finalize(live: LiveRun) -> Ending:
+    """Return how the run ends; promotes when the last round's envelope was reviewed."""
+    return await live.pieces.once("ending", Ending, lambda: _finalize(live))
+
+
+async def _finalize(live: LiveRun) -> Ending:
+    result = await final_result(live)
+    envelope = result.envelope
+    if not result.passed or envelope is None:
+        return Ending(outcome="failed", sentence=result.failure)
+    if not envelope.needs_review:
+        summary = envelope.synthesis.summary if envelope.synthesis else ""
+        return Ending(outcome="reported", sentence=summary)
+    return await promote(live, envelope)
+
+
+async def promote(live: LiveRun, envelope: CandidateEnvelope) -> Ending:
+    """Fast-forward the base branch to the reviewed SHA. Raises GateClosed, NotApproved."""
+    await check_stored(live, envelope)
+    promoting = await live.runs.transition(
+        live.run_id,
+        from_states={RunState.APPROVED, RunState.PROMOTING},
+        to_state=RunState.PROMOTING,
+        epoch=live.epoch,
+        where_candidate_sha=envelope.candidate_sha,
+    )
+    if not promoting:
+        raise NotApproved
+    verdict = await live.publisher.decide_gate(envelope)
+    if isinstance(verdict, MergedElsewhere | Landed) and await live.publisher.promotion_begun():
+        return promoted(envelope)
+    if not isinstance(verdict, Approved):
+        raise GateClosed(verdict)
+    await live.publisher.open_gate(envelope, verdict)
+    answer = await live.publisher.promote(envelope)
+    match answer:
+        case Pushed():
+            return promoted(envelope)
+        case Moved(actual=actual):
+            return Ending(
+                outcome="failed",
+                sentence=f"The base branch moved to {(actual or 'nowhere')[:12]} after the "
+                "candidate was made, so it was not merged.",
+            )
+        case PushRefused(reason=reason):
+            return Ending(outcome="failed", sentence=f"GitHub refused the push: {reason}")
+        case _:
+            assert_never(answer)
+
+
+def promoted(envelope: CandidateEnvelope) -> Ending:
+    """Return the ending of a run whose candidate is on the base branch."""
+    return Ending(
+        outcome="promoted",
+        sentence=f"{envelope.candidate_sha[:12]} was reviewed, tested and merged.",
+        sha=envelope.candidate_sha,
+    )
+
+
+async def check_stored(live: LiveRun, envelope: CandidateEnvelope) -> None:
+    """Raise BindingBroken unless the envelope is what is stored and the stored bytes are whole."""
+    round = envelope.round
+    candidate = await live.pieces.demand(f"candidate:{round}", Candidate)
+    report = await live.pieces.demand(f"report:{round}", TestReport)
+    evidence = await live.pieces.demand(f"evidence:{round}", EvidenceManifest)
+    check_envelope(envelope, candidate, report, evidence)
+    broken = await live.workshop.verify_evidence(live.pin, candidate, report, evidence)
+    if broken:
+        raise EvidenceBroken("The stored evidence does not hold: " + " ".join(broken))
+
+
+class EvidenceBroken(BotError):
+    """The evidence cannot be recomputed from the stored bytes; nothing was merged."""

@@ -1,0 +1,147 @@
+"""The second half of a round: the candidate's proof, what agents say of it, and what is published.
+
+In: a composed candidate and the workers' results. Out: the `CandidateEnvelope` of the round. Suites
+decide by exit codes and outcomes; reducer, verifier and refuter only count when all four of their
+bindings name this candidate, its report and its evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bot.agents import reducer, reviewer
+from bot.agents.briefs import CandidateBrief
+from bot.agents.conversation import ReviewRole
+from bot.agents.prompts import prompts_digest
+from bot.bindings import check_evidence, check_report, check_words
+from bot.contracts import (
+    CandidateEnvelope,
+    ReviewOutput,
+    SynthesisOutput,
+    WorkerResult,
+    WorkflowPlan,
+)
+from bot.live import LiveRun, side_by_side
+from bot.steps.brief import candidate_brief, run_brief
+from workspace.contracts import Candidate, EvidenceManifest, Suite, TestReport, shown_path
+from workspace.digest import canonical_digest
+
+
+async def prove_and_judge(
+    live: LiveRun, plan: WorkflowPlan, candidate: Candidate, results: Sequence[WorkerResult]
+) -> CandidateEnvelope:
+    """Test the candidate, bind the evidence, hear reducer, verifier and refuter, publish."""
+    report = await test(live, plan, candidate)
+    evidence = await bind_evidence(live, plan, candidate, report)
+    brief = candidate_brief(await run_brief(live), candidate, report, evidence, results)
+    synthesis = await summarise(live, brief)
+    verifier, refuter = await hear_reviewers(live, brief)
+    for who, words in (("reducer", synthesis), ("verifier", verifier), ("refuter", refuter)):
+        check_words(who, words, candidate, report, evidence)
+    envelope = seal(live, candidate, report, evidence, synthesis, (verifier, refuter))
+    await live.publisher.publish_round(candidate.round, passed=envelope.passed)
+    return envelope
+
+
+async def test(live: LiveRun, plan: WorkflowPlan, candidate: Candidate) -> TestReport:
+    """Run the required suites, those the plan adds and those whose paths the change touches."""
+    paths = tuple(shown_path(file.path) for file in candidate.changed_files)
+    touched = live.policy.suites_touched(live.base_branch, paths)
+    added = {suite for task in plan.tasks for suite in task.additional_suite_ids}
+    added |= {suite.id for suite in touched}
+    suites: tuple[Suite, ...] = (
+        *live.required,
+        *(suite for suite in live.optional if suite.id in added),
+    )
+    report = await live.pieces.once(
+        f"report:{candidate.round}",
+        TestReport,
+        lambda: live.workshop.test(live.pin, candidate, suites),
+    )
+    check_report(report, candidate, live.request)
+    return report
+
+
+async def bind_evidence(
+    live: LiveRun, plan: WorkflowPlan, candidate: Candidate, report: TestReport
+) -> EvidenceManifest:
+    """Bind diff, report, logs, plan, policy and request into one digest."""
+    bindings = {
+        "plan": canonical_digest(plan.model_dump(mode="json")),
+        "policy": live.request.policy_sha256,
+        "request": canonical_digest(live.request.model_dump(mode="json")),
+        "prompts": prompts_digest(),
+    }
+    evidence = await live.pieces.once(
+        f"evidence:{candidate.round}",
+        EvidenceManifest,
+        lambda: live.workshop.evidence(live.pin, candidate, report, bindings),
+    )
+    check_evidence(evidence, candidate, report)
+    return evidence
+
+
+async def summarise(live: LiveRun, brief: CandidateBrief) -> SynthesisOutput:
+    """Let the reducer say for people what the candidate is and what the suites said."""
+
+    async def ask() -> SynthesisOutput:
+        return (await reducer.summarise(live.agents, brief)).value
+
+    return await live.pieces.once(f"synthesis:{brief.round}", SynthesisOutput, ask)
+
+
+async def hear_reviewers(live: LiveRun, brief: CandidateBrief) -> tuple[ReviewOutput, ReviewOutput]:
+    """Let the verifier and the refuter look at the candidate side by side."""
+    tools = await live.workshop.tools_at(live.pin, brief.bindings.candidate_sha)
+
+    async def hear(role: ReviewRole) -> ReviewOutput:
+        async def ask() -> ReviewOutput:
+            return (await reviewer.review(live.agents, role, brief, tools)).value
+
+        return await live.pieces.once(f"verdict:{brief.round}:{role}", ReviewOutput, ask)
+
+    verifier, refuter = await side_by_side(hear("verifier"), hear("refuter"))
+    return verifier, refuter
+
+
+def seal(
+    live: LiveRun,
+    candidate: Candidate,
+    report: TestReport,
+    evidence: EvidenceManifest,
+    synthesis: SynthesisOutput,
+    reviews: tuple[ReviewOutput, ReviewOutput],
+) -> CandidateEnvelope:
+    """Return what a reviewer will decide about: it passed only if suites and both agents say so."""
+    reason = failure_of(report, *reviews)
+    return CandidateEnvelope(
+        run_id=live.run_id,
+        round=candidate.round,
+        passed=not reason,
+        reason=reason,
+        candidate_id=candidate.id,
+        candidate_sha=candidate.sha,
+        original_base_sha=candidate.original_base_sha,
+        changed_files=candidate.changed_files,
+        test_report_digest=report.digest,
+        evidence_digest=evidence.digest,
+        diff_uri=candidate.diff_uri,
+        test_artifact_uri=report.artifact_uri,
+        exit_codes=report.exit_codes,
+        synthesis=synthesis,
+    )
+
+
+def failure_of(report: TestReport, verifier: ReviewOutput, refuter: ReviewOutput) -> str:
+    """Return why the round does not pass, in words; empty when it passes."""
+    reasons = [
+        f"Suite {suite.suite_id}: {suite.reason}"
+        for suite in report.suites
+        if suite.required and not suite.passed
+    ]
+    if not report.passed and not reasons:
+        reasons.append("The suites did not pass.")
+    for who, review in (("verifier", verifier), ("refuter", refuter)):
+        if not review.candidate_passed:
+            reasons.append(f"The {who} objects: {' '.join(review.blocking_issues)}")
+    return " ".join(reasons)
