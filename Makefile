@@ -15,7 +15,7 @@ $(UV):
 	@python3 -m pip install --quiet --disable-pip-version-check --target .tools uv
 
 .venv/.ready: $(UV) pyproject.toml uv.lock
-	@$(UV) sync --frozen --quiet
+	@$(UV) sync --frozen --quiet --compile-bytecode
 	@touch $@
 
 demo: setup ## Live through one whole story on loopback (ARGS="--yes --json" to let it run by itself)

@@ -21,7 +21,8 @@ from bot.live_run import open_run
 from bot.services import Services
 from bot.steps.finalize import GateClosed
 from bot.steps.review import final_result
-from bot.store.tables import RunState
+from bot.store.fence import holding
+from bot.store.tables import DeliveryOutcome, RunState
 from bot.workflow import Conductor, Ended, Paused
 
 log = structlog.get_logger()
@@ -36,7 +37,10 @@ async def advance(services: Services, run_id: str) -> None:
     claim = await services.runs.claim(run_id)
     if claim is None:
         return
-    with structlog.contextvars.bound_contextvars(run_id=run_id, epoch=claim.epoch):
+    with (
+        structlog.contextvars.bound_contextvars(run_id=run_id, epoch=claim.epoch),
+        holding(run_id, claim.epoch),
+    ):
         live = await open_run(services, claim)
         match live.run.state:
             case RunState.ACCEPTED | RunState.PLANNING | RunState.WORKING:
@@ -233,3 +237,32 @@ async def start_next(services: Services, live: LiveRun) -> None:
     """Give those who wait for a place another try."""
     for run in await services.runs.next_queued(live.run):
         await services.queue.defer_advance(run.run_id)
+
+
+# --- clean-up and giving up ---------------------------------------------------------------------
+
+
+async def clean_up(services: Services, run_id: str) -> None:
+    """Bring a cancelled run to its end: nothing runs any more, GitHub shows it, tidied up."""
+    claim = await services.runs.claim(run_id)
+    if claim is None:
+        return
+    await services.workshop.cancel(run_id)
+    with holding(run_id, claim.epoch):
+        live = await open_run(services, claim)
+        who = live.run.state_reason or "Somebody with write access"
+        await end(services, live, Ending(outcome="cancelled", sentence=f"{who} cancelled it."))
+
+
+async def give_up(services: Services, task: str, argument: str, reason: str) -> None:
+    """End a run whose job failed too often; settle a delivery that could not be handled."""
+    if task == "handle_delivery":
+        await services.deliveries.settle(argument, DeliveryOutcome.FAILED, reason)
+        return
+    claim = await services.runs.claim(argument)
+    if claim is None:
+        return
+    with holding(argument, claim.epoch):
+        live = await open_run(services, claim)
+        sentence = f"Something went wrong too often, and the bot gave up: {reason}"
+        await end(services, live, Ending(outcome="failed", sentence=sentence))

@@ -10,15 +10,17 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import TypeVar
 
+from bot.agents.budget import Allowance, RunBudget
 from bot.agents.run import AgentDeps
-from bot.budget import Limits, RunBudget
 from bot.clock import now
 from bot.contracts import CodingRequest
-from bot.github.escape import commit_message
+from bot.github.messages import commit_message
 from bot.github.publisher import Publisher
-from bot.live import LiveRun, RunPieces
+from bot.live import LiveRun
 from bot.policy import Policy, parse_policy
+from bot.run_pieces import RunPieces
 from bot.services import Services
+from bot.spending import RunLedger
 from bot.store.runs import Claim, Run
 from workspace.contracts import CommitTemplate, RepoRef, RunPin, Suite
 
@@ -99,10 +101,15 @@ def commit_template(run: Run, request: CodingRequest, app_login: str) -> CommitT
     """Return who and what the candidate's commit says; people's words enter it escaped."""
     return CommitTemplate(
         author_name=app_login,
-        author_email=f"{app_login}@users.noreply.github.com",
+        author_email=commit_email(app_login),
         committed_at=int(run.created_at.timestamp()),
         message=commit_message(request, run_id=run.run_id),
     )
+
+
+def commit_email(app_login: str) -> str:
+    """Return the address under which the App commits."""
+    return f"{app_login}@users.noreply.github.com"
 
 
 def suites_of(
@@ -124,16 +131,26 @@ def budget_of(services: Services, claim: Claim, policy: Policy) -> RunBudget:
     ceilings, limits = services.settings.ceilings, policy.limits
     cost = None if limits.cost is None else Decimal(str(limits.cost))
     return RunBudget(
-        services.runs,
-        claim.run.run_id,
-        epoch=claim.epoch,
-        used=claim.run.usage,
-        limits=Limits(
-            tokens=lowest(limits.tokens, ceilings.tokens_per_run),
-            cost=lowest(cost, ceilings.cost_per_run),
-            ends_at=now() + timedelta(minutes=limits.minutes),
+        RunLedger(services.runs, claim),
+        (
+            Allowance(
+                scope="run",
+                tokens=lowest(limits.tokens, ceilings.tokens_per_run),
+                cost=lowest(cost, ceilings.cost_per_run),
+            ),
+            Allowance(
+                scope="repository-day",
+                tokens=ceilings.tokens_per_repository_day,
+                cost=ceilings.cost_per_repository_day,
+            ),
+            Allowance(
+                scope="installation-day",
+                tokens=ceilings.tokens_per_installation_day,
+                cost=ceilings.cost_per_installation_day,
+            ),
         ),
-        prices={},
+        services.prices,
+        ends_at=now() + timedelta(minutes=limits.minutes),
     )
 
 

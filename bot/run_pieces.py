@@ -1,4 +1,4 @@
-"""The finished pieces of one run, as values. In: a key and a contract. Out: what was worked out once.
+"""The finished pieces of one run, as values. In: a key and a type. Out: what was worked out once.
 
 `bot.store.pieces` keeps JSON under keys; here a piece has a type, and is worked out only when it is
 not stored, so that a step that runs again repeats nothing.

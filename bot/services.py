@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from agno.db.postgres import AsyncPostgresDb
 
 from bot.agents.model import Models
+from bot.agents.prices import Prices
 from bot.github.marks import Marks
 from bot.github.port import GitHubApp
 from bot.queue import Queue
@@ -39,5 +40,6 @@ class Services:
     marks: Marks
     workshop: WorkspaceService
     models: Models
+    prices: Prices
     credentials: InstallationCredentials
     agno_db: AsyncPostgresDb

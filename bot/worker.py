@@ -7,35 +7,71 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import structlog
 from agno.db.postgres import AsyncPostgresDb
-from workspace.service import Workshop
+from obstore.store import from_url
 
-from bot.advance import advance
+from bot.advance import advance, clean_up, give_up
 from bot.agents.model import Models
+from bot.agents.prices import Prices, load_prices
+from bot.errors import RetryLater
 from bot.github.client import GitHubClient
 from bot.github.marks import Marks
+from bot.github.port import RateLimited
 from bot.intake.door import handle_delivery
 from bot.observability import configure_logging
-from bot.queue import Handlers, Queue
+from bot.queue import Queue
 from bot.services import Services
 from bot.settings import Settings, load_settings
 from bot.store.crashpoints import arm
 from bot.store.database import Database, create_engine
 from bot.store.effects import Effects
-from bot.store.fence import fence_engine
+from bot.store.fence import install_fence
 from bot.store.inbox import Deliveries
 from bot.store.opened import open_database
 from bot.store.pieces import Pieces
 from bot.store.runs import RunStore
 from bot.tokens import InstallationCredentials
-from workspace.artifacts import open_artifacts
+from workspace.artifacts import FolderArtifacts, ObjectArtifacts
+from workspace.contracts import ArtifactStore
 from workspace.sandbox.choice import choose_sandbox
+from workspace.service import Workshop
 
 log = structlog.get_logger()
+
+
+class JobHandlers:
+    """What jobs do, as the queue asks for it."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def handle_delivery(self, delivery_id: str) -> None:
+        """Handle a stored delivery."""
+        await patiently(handle_delivery(self._services, delivery_id))
+
+    async def advance_run(self, run_id: str) -> None:
+        """Bring a run as far as it goes without a person."""
+        await patiently(advance(self._services, run_id))
+
+    async def clean_up_run(self, run_id: str) -> None:
+        """Bring a cancelled run to its end."""
+        await patiently(clean_up(self._services, run_id))
+
+    async def give_up(self, task: str, argument: str, reason: str) -> None:
+        """Say where people see it that a job failed too often."""
+        await give_up(self._services, task, argument, reason)
+
+
+async def patiently(work: Awaitable[None]) -> None:
+    """Turn GitHub's wish for patience into a job that comes back later."""
+    try:
+        await work
+    except RateLimited as limited:
+        raise RetryLater(limited.retry_after_seconds, str(limited)) from limited
 
 
 async def serve_worker() -> None:
@@ -48,7 +84,8 @@ async def serve_worker() -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     async with open_services(settings) as services:
         log.info("worker started")
-        await services.queue.work(stopping)
+        jobs = settings.ultracode_worker_jobs
+        await services.queue.serve(JobHandlers(services), jobs=jobs, stop=stopping)
     log.info("worker stopped")
 
 
@@ -58,27 +95,19 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     async with AsyncExitStack() as kept:
         url = await kept.enter_async_context(open_database(settings))
         database = await kept.enter_async_context(Database(url))
-        runs = RunStore(database)
+        queue = await kept.enter_async_context(Queue(url))
         app = settings.github_app()
         github = GitHubClient(app_id=app.app_id, private_key=app.private_key, api_url=app.api_url)
         kept.push_async_callback(github.aclose)
         credentials = InstallationCredentials(github)
         models = Models(settings.model)
         kept.push_async_callback(models.aclose)
-        sandbox = await choose_sandbox(settings.ultracode_sandbox, settings.ultracode_trust)
-        kept.push_async_callback(sandbox.close)
-        workshop = Workshop(
-            data_dir=settings.data_dir,
-            credentials=credentials,
-            artifacts=open_artifacts(settings.artifacts_url, settings.data_dir),
-            sandbox=sandbox,
-        )
-        queue = Queue(database)
-        services = Services(
+        workshop = await kept.enter_async_context(open_workshop(settings, credentials))
+        yield Services(
             settings=settings,
             database=database,
             deliveries=Deliveries(database),
-            runs=runs,
+            runs=RunStore(database),
             pieces=Pieces(database),
             effects=Effects(database),
             queue=queue,
@@ -86,20 +115,48 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             marks=Marks(settings.webhook_secrets()[-1]),
             workshop=workshop,
             models=models,
+            prices=prices_of(settings),
             credentials=credentials,
             agno_db=agno_database(url),
         )
-        queue.handle(
-            Handlers(
-                handle_delivery=lambda delivery_id: handle_delivery(services, delivery_id),
-                advance_run=lambda run_id: advance(services, run_id),
-            )
-        )
-        yield services
+
+
+@asynccontextmanager
+async def open_workshop(
+    settings: Settings, credentials: InstallationCredentials
+) -> AsyncIterator[Workshop]:
+    """Open the workshop over the strongest sandbox there is.
+
+    Raises:
+        SandboxUnavailable: None may be used; the sentence says what is missing.
+    """
+    sandbox = await choose_sandbox(settings.ultracode_sandbox, settings.ultracode_trust)
+    workshop = Workshop(
+        settings.data_dir,
+        credentials=credentials,
+        artifacts=artifacts_of(settings),
+        sandbox=sandbox,
+        allow_loopback_http=settings.github_api_url.startswith("http://127.0.0.1:"),
+    )
+    try:
+        yield workshop
+    finally:
+        await workshop.close()
+        await sandbox.close()
+
+
+def artifacts_of(settings: Settings) -> ArtifactStore:
+    """Return where artifacts are kept: an object store where one is named, else a folder."""
+    if settings.artifacts_url is None:
+        return FolderArtifacts(settings.data_dir / "artifacts")
+    return ObjectArtifacts(from_url(settings.artifacts_url))
+
+
+def prices_of(settings: Settings) -> Prices:
+    """Return the operator's prices; none where no file is named."""
+    return load_prices(settings.ultracode_prices)
 
 
 def agno_database(url: str) -> AsyncPostgresDb:
     """Return Agno's own tables on an engine whose transactions are fenced by the run's epoch."""
-    engine = create_engine(url)
-    fence_engine(engine)
-    return AsyncPostgresDb(db_engine=engine, db_schema="agno")
+    return AsyncPostgresDb(db_engine=install_fence(create_engine(url)), db_schema="agno")

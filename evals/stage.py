@@ -140,11 +140,14 @@ class Stage:
     # --- people ----------------------------------------------------------------------------------
 
     def person(self, role: str, repository: str | None = None) -> Person:
-        """Return somebody by role: admin, writer, second_writer, reader, outsider."""
-        user = self.github["users"][role]
+        """Return somebody by role: admin, maintainer, writer, reviewer, triager, reader, outsider.
+
+        Writer and reviewer both have write access.
+        """
+        user = next(user for user in self.github["users"] if user["role"] == role)
         return Person(
-            api=self.github["url"],
-            repository=repository or self.github["repositories"][0],
+            api=self.github["api_url"],
+            repository=repository or self.github["repositories"][0]["full_name"],
             login=user["login"],
             token=user["token"],
         )
@@ -200,7 +203,6 @@ async def raise_curtain(
         f"http://127.0.0.1:{world.web_port}/webhooks/github",
         "--json",
     )
-    world.github.setdefault("repositories", list(repositories))
     if provider is None:
         model = await world.announce(
             "model",
@@ -220,7 +222,7 @@ async def raise_curtain(
     database = await world.announce("database", *PYTHON, "evals.database", str(world.folder / "pg"))
     world.environment |= provider | {
         "DATABASE_URL": database["url"],
-        "GITHUB_API_URL": world.github["url"],
+        "GITHUB_API_URL": world.github["api_url"],
         "GITHUB_APP_ID": str(world.github["app_id"]),
         "GITHUB_PRIVATE_KEY_PATH": world.github["private_key_path"],
         "GITHUB_WEBHOOK_SECRET": world.github["webhook_secret"],

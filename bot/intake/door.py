@@ -25,8 +25,8 @@ log = structlog.get_logger()
 async def handle_delivery(services: Services, delivery_id: str) -> None:
     """Handle one delivery and settle it. Raises what should be tried again."""
     with structlog.contextvars.bound_contextvars(delivery_id=delivery_id):
-        delivery = await services.deliveries.get(delivery_id)
-        event = await asyncio.to_thread(parse_event, delivery.event_name, delivery.body)
+        delivery = await services.deliveries.load(delivery_id)
+        event = await asyncio.to_thread(parse_event, delivery.event, delivery.body)
         match event:
             case Ignored(reason=reason):
                 await services.deliveries.settle(delivery_id, DeliveryOutcome.IGNORED, reason)

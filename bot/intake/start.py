@@ -25,6 +25,7 @@ from bot.github.port import (
 )
 from bot.github.protection import PlannedCommit, decide_promotable
 from bot.intake.criteria import parse_criteria
+from bot.live_run import commit_email
 from bot.policy import POLICY_PATH, Policy, parse_policy, policy_digest
 from bot.policy_proposal import PROPOSAL_READS, propose_policy
 from bot.services import Services
@@ -127,7 +128,7 @@ async def survey(services: Services, ask: Ask) -> Ground:
 async def proposal(repository: GitHubRepository, facts: RepositoryFacts) -> str:
     """Return a policy file to copy, filled in from what the repository holds."""
     files = await repository.list_files(facts.default_branch)
-    contents = {
+    contents: dict[str, bytes] = {
         path: content
         for path in PROPOSAL_READS
         if path in files

@@ -38,6 +38,6 @@ async def cancel(services: Services, run: Run | None, *, actor_id: int, delivery
     )
     if cancelled is None:
         return messages.too_late_to_cancel_message(run)
-    await services.queue.abort(run.run_id)
+    await services.queue.abort_run(run.run_id)
     await services.queue.defer_clean_up(run.run_id)
     return ""
