@@ -71,7 +71,7 @@ async def drive(  # noqa: PLR0913 - each is a different thing to say
 
 async def approve_at_once(story: Story, pull: int) -> None:
     """Approve as a second writer."""
-    reviewer = story.stage.person("reviewer")
+    reviewer = story.stage.person("second_writer")
     await reviewer.review(pull, "APPROVE", body="Looks right.")
     story.tell(f"approved by   {reviewer.login}")
 
@@ -79,7 +79,7 @@ async def approve_at_once(story: Story, pull: int) -> None:
 async def approve_when_told(story: Story, pull: int) -> None:
     """Wait for Enter, or for somebody to approve in the browser."""
     story.tell("Approve in the browser, or press Enter to approve as a second writer.")
-    reviewer = story.stage.person("reviewer")
+    reviewer = story.stage.person("second_writer")
     enter = asyncio.create_task(asyncio.to_thread(sys.stdin.readline))
     while not enter.done():
         if any(r["state"] == "APPROVED" for r in await reviewer.reviews(pull)):

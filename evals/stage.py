@@ -140,14 +140,14 @@ class Stage:
     # --- people ----------------------------------------------------------------------------------
 
     def person(self, role: str, repository: str | None = None) -> Person:
-        """Return somebody by role: admin, maintainer, writer, reviewer, triager, reader, outsider.
+        """Return somebody by role: admin, writer, second_writer, reader, outsider and others.
 
-        Writer and reviewer both have write access.
+        Writer and second_writer both have write access.
         """
-        user = next(user for user in self.github["users"] if user["role"] == role)
+        user = self.github["users"][role]
         return Person(
             api=self.github["api_url"],
-            repository=repository or self.github["repositories"][0]["full_name"],
+            repository=repository or self.github["repositories"][0],
             login=user["login"],
             token=user["token"],
         )

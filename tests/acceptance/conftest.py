@@ -46,7 +46,7 @@ class Shop:
     @property
     def reviewer(self) -> Person:
         """Return a second person with write access."""
-        return self.person("reviewer")
+        return self.person("second_writer")
 
     async def ask(self, request: str = "/ultracode Fix the rounding.") -> int:
         """Open an issue, comment on it; return the issue's number."""

@@ -177,7 +177,7 @@ NEED_CI = (RequiredCheck(context="ci"),)
 BOUND_CI = (RequiredCheck(context="ci", app_id=THEIR_APP),)
 
 
-def in_words(verdict: Verdict) -> str:  # noqa: C901, PLR0911 - one line a verdict
+def in_words(verdict: Verdict) -> str:  # noqa: C901 - one line a verdict
     match verdict:
         case Approved(by=by):
             return "approved by " + ", ".join(a.login for a in by)
@@ -204,7 +204,7 @@ def in_words(verdict: Verdict) -> str:  # noqa: C901, PLR0911 - one line a verdi
             assert_never(verdict)
 
 
-def awaited(wait: Wait) -> str:  # noqa: PLR0911 - one line a wait
+def awaited(wait: Wait) -> str:
     match wait:
         case ForApprovals(needed=needed, given_by=given, ignored=ignored):
             why = [f"{i.by.login if i.by else 'ghost'} {i.why}" for i in ignored]
