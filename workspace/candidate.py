@@ -7,8 +7,9 @@ object, path), never from text, and every value in it follows from the run, so t
 gives the same SHA on any machine and at any time.
 """
 
+import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 
 from workspace.contracts import (
@@ -28,7 +29,7 @@ from workspace.freeze import collisions, load_links
 from workspace.git import Place
 from workspace.links import escaping_links
 from workspace.mirror import Mirrors
-from workspace.trees import ABSENT_MODE, Change, Trees
+from workspace.trees import ABSENT_MODE, LINK_MODE, Change, Trees
 
 PACK_MEDIA_TYPE = "application/x-git-packed-objects"
 DIFF_MEDIA_TYPE = "text/x-diff; charset=utf-8"
@@ -85,11 +86,10 @@ class Composer:
     ) -> Candidate:
         base = run.original_base_sha
         changes = await self._trees.changes(place, base, tree)
-        sha = base
-        if changes:
-            sha = await self._trees.commit(place, tree, base, run.commit)
-            await self._mirrors.keep(run.repo.id, run.run_id, round, sha)
-        diff = await self._store_diff(run, place, tree)
+        sha, diff = await asyncio.gather(
+            self._make(run, place, tree, round) if changes else _the_base(base),
+            self._store_diff(run, place, tree),
+        )
         return Candidate(
             id=f"{run.run_id}-r{round}",
             sha=sha,
@@ -102,6 +102,11 @@ class Composer:
             diff_digest=diff.sha256,
         )
 
+    async def _make(self, run: RunPin, place: Place, tree: str, round: int) -> CommitSha:
+        sha = await self._trees.commit(place, tree, run.original_base_sha, run.commit)
+        await self._mirrors.keep(run.repo.id, run.run_id, round, sha)
+        return sha
+
     async def _store_diff(self, run: RunPin, place: Place, tree: str) -> Artifact:
         content = await self._trees.diff(place, run.original_base_sha, tree)
         stored = await self._artifacts.put(run.repo.id, run.run_id, content, DIFF_MEDIA_TYPE)
@@ -112,10 +117,15 @@ class Composer:
         self, run: RunPin, place: Place, records: Sequence[WorkerRecord]
     ) -> None:
         """Import the workers' objects that this machine's mirror does not hold."""
+        wanted = [
+            file.new_object
+            for record in records
+            for file in record.changed_files
+            if file.new_mode != ABSENT_MODE
+        ]
+        if not await self._trees.missing(place, wanted):
+            return
         for record in records:
-            wanted = [f.new_object for f in record.changed_files if f.new_mode != ABSENT_MODE]
-            if not wanted or not await self._trees.missing(place, wanted):
-                continue
             for artifact in record.artifacts:
                 if artifact.media_type == PACK_MEDIA_TYPE:
                     pack = await self._artifacts.get(run.repo.id, run.run_id, artifact.sha256)
@@ -124,28 +134,27 @@ class Composer:
     async def _find_conflict_in(
         self, place: Place, parent: str, tree: str, records: Sequence[WorkerRecord]
     ) -> Conflict | None:
-        """What only shows once the records are put together."""
-        added = [
-            path_bytes(file.path)
-            for record in records
-            for file in record.changed_files
-            if file.old_mode == ABSENT_MODE
-        ]
+        """What only shows once several records are put together."""
+        changed = [file for record in records for file in record.changed_files]
+        added = [path_bytes(file.path) for file in changed if file.old_mode == ABSENT_MODE]
+        linked = any(LINK_MODE in {file.old_mode, file.new_mode} for file in changed)
+        if sum(bool(record.changed_files) for record in records) < 2 or not (added or linked):  # noqa: PLR2004
+            return None
         entries = await self._trees.entries(place, tree)
         clashes = list(collisions([entry.path for entry in entries], added))
         if clashes:
-            return Conflict(
-                paths=tuple(git_path(path) for path, _ in clashes[:_SHOWN]), reason=clashes[0][1]
-            )
+            return _conflict({path for path, _ in clashes}, clashes[0][1])
+        if not linked:
+            return None
         before = await load_links(self._trees, place, await self._trees.entries(place, parent))
         after = await load_links(self._trees, place, entries)
-        leaving = sorted(escaping_links(after) - escaping_links(before))
-        if leaving:
-            return Conflict(
-                paths=tuple(git_path(path) for path in leaving[:_SHOWN]),
-                reason="together these symbolic links lead out of the repository",
-            )
-        return None
+        leaving = escaping_links(after) - escaping_links(before)
+        reason = "together these symbolic links lead out of the repository"
+        return _conflict(leaving, reason) if leaving else None
+
+
+async def _the_base(base: CommitSha) -> CommitSha:
+    return base
 
 
 def find_conflict(records: Sequence[WorkerRecord]) -> Conflict | None:
@@ -176,7 +185,7 @@ def find_conflict(records: Sequence[WorkerRecord]) -> Conflict | None:
     return None
 
 
-def _conflict(paths: set[bytes], reason: str) -> Conflict:
+def _conflict(paths: Collection[bytes], reason: str) -> Conflict:
     return Conflict(paths=tuple(git_path(path) for path in sorted(paths)[:_SHOWN]), reason=reason)
 
 

@@ -116,7 +116,8 @@ class Freezer:
         changes = await self._trees.changes(place, workspace.parent, tree)
         ignored = await self._ignored(place, found)
         await self._refuse_surveyed(place, found, refusals)
-        judge = _Judge(self._trees, place, workspace.parent, scope, denials, refusals)
+        attributes = any(entry.path.endswith(b".gitattributes") for entry in parent)
+        judge = _Judge(self._trees, place, scope, denials, refusals, attributes)
         warnings = await judge.judge(parent, tree, changes)
         blobs = sorted({c.new_object for c in changes if c.new_mode != ABSENT_MODE})
         return Frozen(
@@ -195,10 +196,10 @@ class _Judge:
 
     trees: Trees
     place: Place
-    parent: str
     scope: Scope
     denials: Denials
     refusals: Refusals
+    has_attributes: bool
 
     async def judge(
         self, parent: Sequence[Entry], tree: str, changes: Sequence[Change]
@@ -247,25 +248,41 @@ class _Judge:
 
     async def _judge_contents(self, changes: Sequence[Change]) -> None:
         files = [change for change in changes if change.new_mode.startswith("100")]
-        filters = await self.trees.filters(self.place, self.parent, [c.path for c in files])
-        total = 0
-        for change in files:
-            wanted = [change.new_object]
-            if change.old_mode.startswith("100"):
-                wanted.append(change.old_object)
-            blobs = await self.trees.blobs(self.place, wanted)
-            total += len(blobs[change.new_object])
-            if total > MOST_TOTAL_BYTES:
-                self.refusals.add(change.path, f"more than {MOST_TOTAL_BYTES} bytes in all")
-                return
-            content = Content(
+        if await self._too_much(files):
+            return
+        wanted = [change.new_object for change in files]
+        wanted += [c.old_object for c in files if c.old_mode.startswith("100")]
+        blobs = await self.trees.blobs(self.place, wanted)
+        filters = await self._filters(files)
+        contents = [
+            Content(
                 path=change.path,
                 old=blobs.get(change.old_object, b""),
                 new=blobs[change.new_object],
                 demands_lfs=filters.get(change.path) == "lfs",
             )
-            for reason in await asyncio.to_thread(reasons_to_refuse, content):
-                self.refusals.add(change.path, reason)
+            for change in files
+        ]
+        reasons = await asyncio.to_thread(_content_reasons, contents)
+        for path, reason in reasons:
+            self.refusals.add(path, reason)
+
+    async def _too_much(self, files: Sequence[Change]) -> bool:
+        sizes = await self.trees.sizes(self.place, [change.new_object for change in files])
+        if sum(sizes) <= MOST_TOTAL_BYTES:
+            return False
+        self.refusals.add(b".", f"more than {MOST_TOTAL_BYTES} bytes in all")
+        return True
+
+    async def _filters(self, files: Sequence[Change]) -> Mapping[bytes, str]:
+        """The filters that attributes demand; most repositories have no attributes at all."""
+        if not self.has_attributes:
+            return {}
+        return await self.trees.filters(self.place, [change.path for change in files])
+
+
+def _content_reasons(contents: Sequence[Content]) -> list[tuple[bytes, str]]:
+    return [(content.path, reason) for content in contents for reason in reasons_to_refuse(content)]
 
 
 def collisions(paths: Iterable[bytes], added: Iterable[bytes]) -> Iterator[tuple[bytes, str]]:

@@ -45,6 +45,7 @@ class Mirrors:
         self._git = git
         self._credentials = credentials
         self._known: dict[RepositoryId, RepoRef] = {}
+        self._seen: set[tuple[RepositoryId, CommitSha]] = set()
 
     def place(self, repository: RepositoryId) -> Place:
         """Return where the mirror is (or will be)."""
@@ -71,10 +72,14 @@ class Mirrors:
         return place
 
     async def has(self, repository: RepositoryId, commit: CommitSha) -> bool:
-        """Whether the mirror holds this commit."""
+        """Whether the mirror holds this commit; what was seen once is not looked for again."""
+        if (repository, commit) in self._seen:
+            return True
         found = await self._git.run(
             "cat-file", "-e", f"{commit}^{{commit}}", place=self.place(repository), ok=(0, 1, 128)
         )
+        if found.exit_code == 0:
+            self._seen.add((repository, commit))
         return found.exit_code == 0
 
     async def using(self, repo: RepoRef, work: Callable[[Place], Awaitable[T]]) -> T:
@@ -202,6 +207,7 @@ class Mirrors:
             await asyncio.to_thread(_lay_out, fresh)
             await self._fetch_into(repo, Place(git_dir=fresh), lock)
             await asyncio.to_thread(_swap, fresh, final)
+            self._seen = {seen for seen in self._seen if seen[0] != repo.id}
         finally:
             await asyncio.to_thread(shutil.rmtree, fresh, ignore_errors=True)
 

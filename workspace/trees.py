@@ -109,14 +109,19 @@ class Trees:
 
     async def missing(self, place: Place, objects: Sequence[str]) -> list[str]:
         """Return those of the objects that are not here."""
-        out = await self._git.output(
-            "cat-file",
-            "--batch-check",
-            place=place,
-            stdin="".join(f"{o}\n" for o in objects).encode(),
-        )
-        lines = out.decode().splitlines()
-        return [line.split()[0] for line in lines if line.endswith(" missing")]
+        return [name for name, size in await self._look_up(place, objects) if size is None]
+
+    async def sizes(self, place: Place, objects: Sequence[str]) -> list[int]:
+        """Return the sizes of objects that are here, in bytes."""
+        return [size for _, size in await self._look_up(place, objects) if size is not None]
+
+    async def _look_up(self, place: Place, objects: Sequence[str]) -> list[tuple[str, int | None]]:
+        if not objects:
+            return []
+        stdin = "".join(f"{name}\n" for name in objects).encode()
+        out = await self._git.output("cat-file", "--batch-check", place=place, stdin=stdin)
+        words = [line.split(" ") for line in out.decode().splitlines()]
+        return [(word[0], None if word[1] == "missing" else int(word[2])) for word in words]
 
     async def pack(self, place: Place, objects: Sequence[str]) -> bytes:
         """Return a pack that holds these objects, whole."""
@@ -197,15 +202,14 @@ class Trees:
         tree, *paths = merged.stdout.split(b"\0")
         return tree.decode(), tuple(path for path in paths if path)
 
-    async def filters(self, place: Place, tree: str, paths: Sequence[bytes]) -> Mapping[bytes, str]:
-        """Return the `filter` attribute that a tree's own .gitattributes give each path."""
-        with tempfile.TemporaryDirectory(prefix="attributes-", dir=self._scratch) as folder:
-            at = Place(git_dir=place.git_dir, objects=place.objects, index=Path(folder, "index"))
-            await self._git.output("read-tree", tree, place=at)
-            out = await self._git.output(
-                "check-attr", "-z", "--cached", "--stdin", "filter",
-                place=at, stdin=b"".join(path + b"\0" for path in paths),
-            )  # fmt: skip
+    async def filters(self, place: Place, paths: Sequence[bytes]) -> Mapping[bytes, str]:
+        """Return the `filter` attribute that the .gitattributes in an index give each path."""
+        if not paths:
+            return {}
+        out = await self._git.output(
+            "check-attr", "-z", "--cached", "--stdin", "filter",
+            place=place, stdin=b"".join(path + b"\0" for path in paths),
+        )  # fmt: skip
         fields = out.split(b"\0")
         return {
             fields[number]: fields[number + 2].decode(errors="replace")
