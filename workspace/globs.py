@@ -12,13 +12,14 @@ Dots, brackets and braces are literals. Each pattern is a small automaton over c
 import functools
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import product
 
 MOST_CHARACTERS = 300
 MOST_GLOBSTARS = 2
-_MOST_STATES = 60_000
+_MOST_STATES = 2_000
 
 #: Stands for any character that no pattern in question names; shown as a plain letter.
 _OTHER = "\0"
@@ -37,6 +38,7 @@ class _Step(Enum):
 
 _Token = str | _Step
 _Move = tuple[int, ...]
+_Pair = tuple[int, int, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,18 +138,17 @@ class _Automaton:
         return 2 * len(self.tokens)
 
     def start(self) -> frozenset[int]:
-        return self._closure({0})
+        return self.closure({0})
 
     def step(self, states: Iterable[int], character: str) -> frozenset[int]:
+        """All states that a character leads to."""
         moved: set[int] = set()
         for state in states:
-            moved.update(self._moves(state, character))
-        return self._closure(moved)
+            moved.update(self.moves(state, character))
+        return self.closure(moved)
 
-    def accepts(self, states: Iterable[int]) -> bool:
-        return self.end in states
-
-    def _moves(self, state: int, character: str) -> _Move:
+    def moves(self, state: int, character: str) -> _Move:
+        """The states that a character leads to from one, before what comes free."""
         number, inside = divmod(state, 2)
         if number >= len(self.tokens):
             return ()
@@ -156,7 +157,8 @@ class _Automaton:
             return (state + 2,) if token == character else ()
         return _STEPS[token](state, character, bool(inside))
 
-    def _closure(self, states: set[int]) -> frozenset[int]:
+    def closure(self, states: set[int]) -> frozenset[int]:
+        """The states with all that are reached from them without a character."""
         waiting = list(states)
         while waiting:
             number, inside = divmod(waiting.pop(), 2)
@@ -168,6 +170,12 @@ class _Automaton:
                 states.add(after)
                 waiting.append(after)
         return frozenset(states)
+
+    def letter(self, state: int) -> str | None:
+        """The one character that a state can take, or None when it can take several."""
+        number = state // 2
+        token = self.tokens[number] if number < len(self.tokens) else "/"
+        return token if isinstance(token, str) else None
 
 
 def _step_one(state: int, character: str, _: bool) -> _Move:  # noqa: FBT001 - a table entry
@@ -196,15 +204,52 @@ _STEPS: dict[_Step, Callable[[int, str, bool], _Move]] = {
 }
 
 
+@functools.lru_cache(maxsize=8192)
 def common_path(one: Glob, other: Glob) -> str | None:
     """Return a shortest path that both globs name, or None when there is none.
 
-    When the two are too entangled to decide in bounded time, they count as overlapping.
+    Both are walked together, one pair of states at a time: as many steps as the product of their
+    lengths, whatever they look like.
     """
-    try:
-        return _search([one, other], lambda first, second: first and second, needed=2)
-    except OverflowError:
-        return one.text
+    first, second = _Automaton(one.tokens), _Automaton(other.tokens)
+    came_from: dict[_Pair, tuple[_Pair, str] | None] = dict.fromkeys(
+        product(first.start(), second.start(), (True,))
+    )
+    queue = deque(came_from)
+    while queue:
+        pair = queue.popleft()
+        here, there, after_slash = pair
+        if (here, there) == (first.end, second.end) and not after_slash:
+            return _spell(came_from, pair)
+        for character in _possible(first.letter(here), second.letter(there)):
+            if character == "/" and after_slash:
+                continue
+            ours = first.closure(set(first.moves(here, character)))
+            theirs = second.closure(set(second.moves(there, character)))
+            for following in product(ours, theirs, (character == "/",)):
+                if following not in came_from:
+                    came_from[following] = (pair, character)
+                    queue.append(following)
+    return None
+
+
+def _possible(one: str | None, other: str | None) -> tuple[str, ...]:
+    """The characters worth trying where two states can take these."""
+    if one is None and other is None:
+        return (_OTHER, "/")
+    if one is None or other is None or one == other:
+        return (one or other or "",)
+    return ()
+
+
+def _spell(came_from: Mapping[_Pair, tuple[_Pair, str] | None], pair: _Pair) -> str:
+    letters = []
+    step = came_from[pair]
+    while step is not None:
+        pair, character = step
+        letters.append("x" if character == _OTHER else character)
+        step = came_from[pair]
+    return "".join(reversed(letters))
 
 
 def path_outside(glob: Glob, denied: Sequence[Glob]) -> str | None:
@@ -213,40 +258,38 @@ def path_outside(glob: Glob, denied: Sequence[Glob]) -> str | None:
     When the patterns are too entangled to decide in bounded time, the glob itself is returned: what
     is asked here is asked again of every file.
     """
+    sample = common_path(glob, glob) or ""
+    covering = [one for one in denied if one.matches(sample)]
+    if not covering:
+        return sample
     try:
-        if any(_search([glob, one], _only_first) is None for one in denied):
+        if any(_search_outside(glob, [one]) is None for one in covering):
             return None
-        return _search([glob, *denied], _only_first)
+        near = [one for one in denied if common_path(glob, one) is not None]
+        return _search_outside(glob, near)
     except OverflowError:
         return glob.text
 
 
-def _only_first(first: bool, *others: bool) -> bool:  # noqa: FBT001 - one verdict per automaton
-    return first and not any(others)
-
-
-def _search(globs: Sequence[Glob], wanted: Callable[..., bool], *, needed: int = 1) -> str | None:
-    """Walk all automata together, breadth first, over paths without empty components.
-
-    A path is given up as soon as one of the first `needed` globs cannot name it any more.
-    """
-    automata = [_Automaton(glob.tokens) for glob in globs]
-    letters = {token for glob in globs for token in glob.tokens if isinstance(token, str)}
+def _search_outside(glob: Glob, denied: Sequence[Glob]) -> str | None:
+    """Walk all automata together, breadth first, over paths without empty components."""
+    automata = [_Automaton(one.tokens) for one in (glob, *denied)]
+    letters = {t for one in (glob, *denied) for t in one.tokens if isinstance(t, str)}
     alphabet = [_OTHER, *sorted(letters - {"/"}), "/"]
     start = (tuple(automaton.start() for automaton in automata), True)
     seen = {start}
-    queue: deque[tuple[tuple[tuple[frozenset[int], ...], bool], str]] = deque([(start, "")])
+    queue = deque([(start, "")])
     while queue:
         (states, after_slash), path = queue.popleft()
-        accepted = (a.accepts(s) for a, s in zip(automata, states, strict=True))
-        if not after_slash and wanted(*accepted):
+        accepted = [a.end in s for a, s in zip(automata, states, strict=True)]
+        if not after_slash and accepted[0] and not any(accepted[1:]):
             return path.replace(_OTHER, "x")
         for character in alphabet:
             if character == "/" and after_slash:
                 continue
             following = tuple(a.step(s, character) for a, s in zip(automata, states, strict=True))
             state = (following, character == "/")
-            if all(following[:needed]) and state not in seen:
+            if following[0] and state not in seen:
                 seen.add(state)
                 queue.append((state, path + character))
         if len(seen) > _MOST_STATES:

@@ -71,17 +71,12 @@ class Denials:
         sample = common_path(folded, folded) or ""
         if self.reason(sample) is None:
             return sample
-        if path_outside(folded, self._near(folded, self.denied)) is None:
+        if path_outside(folded, self.denied) is None:
             return None
-        lifted = self._near(folded, [_folded(allowed.text) for allowed in self.allowed])
-        if lifted:
-            return common_path(folded, lifted[0])
-        return path_outside(folded, self._near(folded, self.built_in))
-
-    @staticmethod
-    def _near(glob: Glob, others: Sequence[Glob]) -> list[Glob]:
-        """Those that share a path with `glob`: only they can matter to it."""
-        return [other for other in others if common_path(glob, other) is not None]
+        for lifted in self.allowed:
+            if (both := common_path(folded, _folded(lifted.text))) is not None:
+                return both
+        return path_outside(folded, self.built_in)
 
 
 def load_denials(rules: WriteRules) -> Denials:
