@@ -205,14 +205,14 @@ async def running(
     (folder / "gitconfig").write_text(_GITCONFIG)
     hooks = HookServer(world, folder)
     await hooks.start()
-    application, faulty = create_app(world, webhooks, hooks)
-    github = LoopbackGitHub(world=world, webhooks=webhooks, misbehaving=faulty, folder=folder)
+    served = create_app(world, webhooks, hooks)
+    github = LoopbackGitHub(world=world, webhooks=webhooks, served=served, folder=folder)
     github._people()  # noqa: SLF001 - the one place that builds a GitHub
     for full_name, source in dict(repos).items():
         await github.add_repository(full_name, Path(source), private=private)
     first = next(iter(world.repositories.values()))
     github._apps(first.owner, webhook_url)  # noqa: SLF001
-    server = _Server(uvicorn.Config(application, log_level="critical", lifespan="off"))
+    server = _Server(uvicorn.Config(served.application, log_level="critical", lifespan="off"))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         yield github

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from dataclasses import dataclass
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -33,19 +34,30 @@ from evals.loopback.deliveries import Webhooks
 from evals.loopback.errors import GitHubError, not_found
 from evals.loopback.faults import Misbehaving
 from evals.loopback.git_http import HookServer
+from evals.loopback.journal import Journal, is_api
 from evals.loopback.limits import Limits
 from evals.loopback.state import World
 
 _BY_ID = re.compile(r"^/repositories/(\d+)(?=/|$)")
 
 
-def create_app(world: World, webhooks: Webhooks, hooks: HookServer) -> tuple[ASGIApp, Misbehaving]:
-    """The application to serve, and the layer that makes it misbehave."""
+@dataclass(frozen=True)
+class Served:
+    """The application to serve, with the layers a test may want to speak to."""
+
+    application: ASGIApp
+    misbehaving: Misbehaving
+    journal: Journal
+    limits: Limits
+
+
+def create_app(world: World, webhooks: Webhooks, hooks: HookServer) -> Served:
+    """Put all faces and layers together."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     app.state.world = world
     app.state.webhooks = webhooks
     app.state.hooks = hooks
-    app.state.limits = Limits(world)
+    app.state.limits = limits = Limits(world)
     for part in (apps, users, checks, protection, git_data, repositories, issues, pulls):
         app.include_router(part.router)
     app.include_router(graphql.router)
@@ -54,14 +66,15 @@ def create_app(world: World, webhooks: Webhooks, hooks: HookServer) -> tuple[ASG
     app.add_exception_handler(RequestValidationError, _unknown_path)
     app.add_exception_handler(HTTPException, _unknown_path)
     app.middleware("http")(_as_github)
-    faulty = Misbehaving(app)
-    return _Paths(world, faulty), faulty
+    journal = Journal(app)
+    faulty = Misbehaving(journal)
+    return Served(_Paths(world, faulty), faulty, journal, limits)
 
 
 async def _as_github(request: Request, call_next: RequestResponseEndpoint) -> Response:
     """Count against the limits and put GitHub's headers on every REST answer."""
     path = request.url.path
-    if not _is_api(path):
+    if not is_api(path):
         return await call_next(request)
     limits: Limits = request.app.state.limits
     try:
@@ -77,20 +90,6 @@ async def _as_github(request: Request, call_next: RequestResponseEndpoint) -> Re
     if version:
         answer.headers["X-GitHub-Api-Version-Selected"] = version
     return answer
-
-
-def _is_api(path: str) -> bool:
-    first = path.split("/", 2)[1]
-    return first in (
-        "repos",
-        "app",
-        "apps",
-        "user",
-        "users",
-        "orgs",
-        "installation",
-        "graphql",
-    ) or (first in ("rate_limit", "meta", "zen", ""))
 
 
 def _actor(request: Request) -> Actor:
@@ -139,7 +138,7 @@ class _Paths:
             return "/graphql"
         if path.startswith("/api/v3"):
             return path.removeprefix("/api/v3") or "/"
-        return f"/_not_here{path}" if _is_api(path) and path != "/" else path
+        return f"/_not_here{path}" if is_api(path) and path != "/" else path
 
     def _named(self, path: str) -> str:
         match = _BY_ID.match(path)

@@ -23,9 +23,11 @@ from evals.loopback import (
 from evals.loopback.auth import Actor, actor_of_token, mint_installation_token
 from evals.loopback.bare import GitPerson
 from evals.loopback.deliveries import Delivery, HookRule, Webhooks
-from evals.loopback.faults import Fault, Misbehaving
+from evals.loopback.faults import Fault
+from evals.loopback.journal import Exchange
 from evals.loopback.people import Person
 from evals.loopback.reviews import LineComment
+from evals.loopback.server import Served
 from evals.loopback.state import (
     App,
     CheckRun,
@@ -51,7 +53,7 @@ class Story:
 
     world: World
     webhooks: Webhooks
-    misbehaving: Misbehaving
+    served: Served
     people: dict[str, Person] = field(default_factory=dict)
 
     # --- finding ---
@@ -381,7 +383,7 @@ class Story:
 
     def go_wrong(self, fault: Fault) -> Fault:
         """Let the next matching calls go wrong."""
-        return self.misbehaving.add(fault)
+        return self.served.misbehaving.add(fault)
 
     def lose_webhooks(self, rule: HookRule) -> HookRule:
         """Let the next matching deliveries go wrong."""
@@ -391,6 +393,11 @@ class Story:
     def redeliver(self, delivery: Delivery) -> Delivery:
         """Send a delivery again under its GUID."""
         return self.webhooks.redeliver(delivery)
+
+    @property
+    def journal(self) -> list[Exchange]:
+        """What was said over REST and GraphQL so far, oldest first."""
+        return list(self.served.journal.exchanges)
 
     @property
     def deliveries(self) -> list[Delivery]:

@@ -18,6 +18,8 @@ from fastapi.responses import Response
 
 from evals.loopback import LoopbackGitHub, running
 
+from .openapi.conformance import problems_of_answer, problems_of_webhook
+
 FILES = {"README.md": "# Sums\n", "sums.py": "def add(a, b):\n    return a - b\n"}
 
 
@@ -97,6 +99,10 @@ async def github(source: Path, receiver: Receiver) -> AsyncIterator[LoopbackGitH
         receiver.secret = github.app.webhook_secret or ""
         yield github
         await github.settle()
+        differences = [p for exchange in github.journal for p in problems_of_answer(exchange)]
+        for event, payload in receiver.received:
+            differences += problems_of_webhook(event, payload)
+        assert not differences, "\n".join(dict.fromkeys(differences))
 
 
 @pytest.fixture
