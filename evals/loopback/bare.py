@@ -7,14 +7,20 @@ which cannot change. All processes are asynchronous and see no configuration but
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
+import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
 ZERO = "0" * 40
+P = ParamSpec("P")
+T = TypeVar("T")
+_FULL = re.compile(r"[0-9a-f]{40}$")
 _GIT = shutil.which("git") or "git"
 _COMMIT_FORMAT = "%H%n%T%n%P%n%an%n%ae%n%aI%n%cn%n%ce%n%cI%n%G?%n%B"
 
@@ -74,6 +80,29 @@ class FileChange:
     patch: str | None
 
 
+def _remembered(
+    ask: Callable[P, Coroutine[Any, Any, T]],
+) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Ask git once for what full SHAs alone decide: such answers never change."""
+
+    @functools.wraps(ask)
+    async def answer(*args: P.args, **kwargs: P.kwargs) -> T:
+        repository, *named = args
+        assert isinstance(repository, BareRepository)
+        if kwargs.get("env") is not None or not all(_FULL.match(str(name)) for name in named):
+            return await ask(*args, **kwargs)
+        key = (ask.__name__, *named, *sorted(kwargs.items()))
+        if key in repository.known:
+            known: T = repository.known[key]
+            return known
+        found = await ask(*args, **kwargs)
+        if found:  # "no" may only mean that an object has not arrived yet
+            repository.known[key] = found
+        return found
+
+    return answer
+
+
 class BareRepository:
     """One bare repository on disk."""
 
@@ -81,6 +110,7 @@ class BareRepository:
         self.path = path
         self._config = config
         self._commits: dict[str, GitCommit] = {}
+        self.known: dict[tuple[Any, ...], Any] = {}
         self.writing = asyncio.Lock()  # held while refs change, so that before and after are true
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -176,19 +206,22 @@ class BareRepository:
             self._commits[sha] = _parse_commit(out)
         return self._commits[sha]
 
+    @_remembered
     async def is_ancestor(
-        self, ancestor: str, of: str, env: Mapping[str, str] | None = None
+        self, ancestor: str, of: str, *, env: Mapping[str, str] | None = None
     ) -> bool:
         """Whether `of` contains `ancestor` (a commit contains itself)."""
         args = ("merge-base", "--is-ancestor", ancestor, of)
         code, _ = await self.run(*args, env=env, ok=(0, 1, 128))
         return code == 0
 
+    @_remembered
     async def merge_base(self, one: str, other: str) -> str | None:
         """The best common ancestor."""
         code, out = await self.run("merge-base", one, other, ok=(0, 1))
         return out.decode().strip() if code == 0 else None
 
+    @_remembered
     async def between(
         self, old: str | None, new: str, *, limit: int = 250, env: Mapping[str, str] | None = None
     ) -> list[str]:
@@ -221,8 +254,9 @@ class BareRepository:
         kind = await self.text("cat-file", "-t", sha)
         return (await self.run("cat-file", kind, sha))[1]
 
+    @_remembered
     async def changes(
-        self, old: str, new: str, env: Mapping[str, str] | None = None
+        self, old: str, new: str, *, env: Mapping[str, str] | None = None
     ) -> list[FileChange]:
         """What differs between two commits or trees, renames found, with patches."""
         args = ("diff-tree", "-r", "-z", "-M", "--raw", "--numstat", "--no-commit-id", old, new)
@@ -232,8 +266,9 @@ class BareRepository:
         )
         return _parse_changes(out, patch.decode(errors="replace"))
 
+    @_remembered
     async def changed_paths(
-        self, old: str, new: str, env: Mapping[str, str] | None = None
+        self, old: str, new: str, *, env: Mapping[str, str] | None = None
     ) -> list[str]:
         """Paths that differ, both ends of a rename."""
         args = ("diff-tree", "-r", "-z", "--no-renames", "--name-only", "--no-commit-id", old, new)
@@ -242,6 +277,7 @@ class BareRepository:
 
     # --- writing objects ---
 
+    @_remembered
     async def merge_tree(self, ours: str, theirs: str) -> str | None:
         """The tree of a merge, or None when it conflicts."""
         args = ("merge-tree", "--write-tree", "--no-messages", ours, theirs)

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import ssl
 import uuid
 from collections import deque
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from typing import Literal
 
 import httpx
@@ -68,6 +70,12 @@ class HookRule:
     seconds: float = 0.0
 
 
+@cache
+def _trusted() -> ssl.SSLContext:
+    """Reading the machine's certificates takes longer than all else at start; once is enough."""
+    return ssl.create_default_context()
+
+
 class Webhooks:
     """Signs, sends and remembers deliveries, one queue per App, in order unless told otherwise."""
 
@@ -77,7 +85,9 @@ class Webhooks:
         self._queues: dict[int, asyncio.Queue[Delivery]] = {}
         self._senders: list[asyncio.Task[None]] = []
         self._held: deque[Delivery] = deque()
-        self._client = httpx.AsyncClient(timeout=_ANSWER_WITHIN_SECONDS, trust_env=False)
+        self._client = httpx.AsyncClient(
+            timeout=_ANSWER_WITHIN_SECONDS, trust_env=False, verify=_trusted()
+        )
         self.world: World
 
     # --- publishing ---

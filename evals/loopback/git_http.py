@@ -134,7 +134,7 @@ async def _forbidden_workflow(push: Push, update: WantedUpdate) -> str | None:
     if start is None:
         return None
     base = await _merge_base(push, start, update)
-    for path in await git.changed_paths(base, update.new, update.objects):
+    for path in await git.changed_paths(base, update.new, env=update.objects):
         if path.startswith(_WORKFLOWS):
             return (
                 f"refusing to allow a GitHub App to create or update workflow `{path}` "

@@ -168,12 +168,6 @@ class LoopbackGitHub(Story):
         self.private_key_path.touch(mode=0o600)
         self.private_key_path.write_text(self.app.private_key)
 
-    async def settle(self) -> None:
-        """Wait until nothing is on its way: background work of GitHub's and webhooks."""
-        while self.world.pending:
-            await asyncio.gather(*list(self.world.pending))
-        await self.webhooks.idle()
-
 
 @asynccontextmanager
 async def running(
@@ -207,6 +201,7 @@ async def running(
     await hooks.start()
     served = create_app(world, webhooks, hooks)
     github = LoopbackGitHub(world=world, webhooks=webhooks, served=served, folder=folder)
+    served.app.state.story = github
     github._people()  # noqa: SLF001 - the one place that builds a GitHub
     for full_name, source in dict(repos).items():
         await github.add_repository(full_name, Path(source), private=private)

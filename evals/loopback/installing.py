@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -27,7 +28,7 @@ def register_app(
 ) -> App:
     """A new App with a key, a webhook secret and a bot user of its own."""
     slug = "-".join(name.lower().split())
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    private_key, public_key = _key_pair(len(world.apps))
     bot = Account(id=world.next_id(), login=f"{slug}[bot]", type="Bot")
     world.accounts[bot.id] = bot
     app = App(
@@ -38,14 +39,8 @@ def register_app(
         bot=bot,
         client_id=f"Iv23{secrets.token_hex(8)}",
         client_secret=secrets.token_hex(20),
-        private_key=key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.TraditionalOpenSSL,
-            serialization.NoEncryption(),
-        ).decode(),
-        public_key=key.public_key()
-        .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-        .decode(),
+        private_key=private_key,
+        public_key=public_key,
         permissions={"metadata": "read", **permissions},
         events=list(events),
         webhook_url=webhook_url,
@@ -54,6 +49,22 @@ def register_app(
     )
     world.apps[app.id] = app
     return app
+
+
+@cache
+def _key_pair(nth: int) -> tuple[str, str]:
+    """A private and a public key as PEM; made once a process, since that takes a while."""
+    del nth
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,  # as GitHub gives them out
+        serialization.NoEncryption(),
+    )
+    public = key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return private.decode(), public.decode()
 
 
 def install(

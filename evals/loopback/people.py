@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from evals.loopback.state import Account, Json, Role
 
@@ -24,7 +24,7 @@ class Person:
     key: str
     account: Account
     role: Role
-    token: str
+    token: str = field(repr=False)
 
     @property
     def login(self) -> str:

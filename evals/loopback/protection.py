@@ -245,7 +245,7 @@ async def _shape_objections(repository: Repository, kind: str, update: WantedUpd
 async def _rewinds(repository: Repository, update: WantedUpdate) -> bool:
     if update.old is None or update.new is None:
         return False
-    return not await repository.git.is_ancestor(update.old, update.new, update.objects)
+    return not await repository.git.is_ancestor(update.old, update.new, env=update.objects)
 
 
 async def _has_merges(repository: Repository, update: WantedUpdate) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import secrets
-from dataclasses import dataclass
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -18,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.base import RequestResponseEndpoint
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from evals.loopback import git_http, graphql
+from evals.loopback import control, forms, git_http, graphql, pages
 from evals.loopback.api import (
     apps,
     checks,
@@ -36,19 +35,10 @@ from evals.loopback.faults import Misbehaving
 from evals.loopback.git_http import HookServer
 from evals.loopback.journal import Journal, is_api
 from evals.loopback.limits import Limits
+from evals.loopback.served import Served
 from evals.loopback.state import World
 
 _BY_ID = re.compile(r"^/repositories/(\d+)(?=/|$)")
-
-
-@dataclass(frozen=True)
-class Served:
-    """The application to serve, with the layers a test may want to speak to."""
-
-    application: ASGIApp
-    misbehaving: Misbehaving
-    journal: Journal
-    limits: Limits
 
 
 def create_app(world: World, webhooks: Webhooks, hooks: HookServer) -> Served:
@@ -61,14 +51,15 @@ def create_app(world: World, webhooks: Webhooks, hooks: HookServer) -> Served:
     for part in (apps, users, checks, protection, git_data, repositories, issues, pulls):
         app.include_router(part.router)
     app.include_router(graphql.router)
-    app.include_router(git_http.router)
+    for part in (git_http, control, pages, forms):
+        app.include_router(part.router)
     app.add_exception_handler(GitHubError, _refused)
     app.add_exception_handler(RequestValidationError, _unknown_path)
     app.add_exception_handler(HTTPException, _unknown_path)
     app.middleware("http")(_as_github)
     journal = Journal(app)
     faulty = Misbehaving(journal)
-    return Served(_Paths(world, faulty), faulty, journal, limits)
+    return Served(app, _Paths(world, faulty), faulty, journal, limits)
 
 
 async def _as_github(request: Request, call_next: RequestResponseEndpoint) -> Response:
@@ -100,8 +91,10 @@ def _actor(request: Request) -> Actor:
         return Actor()
 
 
-async def _refused(_request: Request, problem: Exception) -> Response:
+async def _refused(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, GitHubError)
+    if "text/html" in request.headers.get("accept", "") and not is_api(request.url.path):
+        return pages.show_refusal(request, problem)
     return JSONResponse(problem.body(), problem.status, problem.headers)
 
 

@@ -55,13 +55,13 @@ class App:
     owner: Account
     bot: Account
     client_id: str
-    client_secret: str
-    private_key: str
+    client_secret: str = field(repr=False)
+    private_key: str = field(repr=False)
     public_key: str
     permissions: dict[str, str]
     events: list[str]
     webhook_url: str | None
-    webhook_secret: str | None
+    webhook_secret: str | None = field(repr=False)
     created_at: datetime
     external_url: str = "http://127.0.0.1/"
     callback_urls: list[str] = field(default_factory=list)
@@ -94,7 +94,7 @@ class Installation:
 class Token:
     """A bearer token of a person (`account`), or of an installation, perhaps narrowed."""
 
-    value: str
+    value: str = field(repr=False)
     account: Account | None = None
     app: App | None = None
     installation: Installation | None = None
@@ -342,7 +342,7 @@ class Ruleset:
     updated_at: datetime
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class Repository:
     """A repository: its settings and conversations; its content is in `git`."""
 
@@ -408,7 +408,7 @@ class Publisher(Protocol):
         """Hand an event about an installation to its App."""
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class World:
     """Everything this GitHub knows, its clock, and the addresses it is reached at."""
 

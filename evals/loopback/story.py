@@ -6,6 +6,7 @@ the record. Every method obeys the same rules as the REST API and publishes the 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,7 +28,7 @@ from evals.loopback.faults import Fault
 from evals.loopback.journal import Exchange
 from evals.loopback.people import Person
 from evals.loopback.reviews import LineComment
-from evals.loopback.server import Served
+from evals.loopback.served import Served
 from evals.loopback.state import (
     App,
     CheckRun,
@@ -378,6 +379,19 @@ class Story:
         for installation in self.world.installations.values():
             if installation.app is app:
                 installing.unsuspend(self.world, installation, by=by)
+
+    def uninstall(self, app: App, *, as_user: str = "admin") -> None:
+        """Remove an App's installation."""
+        by = self.person(as_user).account
+        for installation in self.world.installations.values():
+            if installation.app is app and not installation.deleted:
+                installing.uninstall(self.world, installation, sender=by)
+
+    async def settle(self) -> None:
+        """Wait until nothing is on its way: background work of GitHub's and webhooks."""
+        while self.world.pending:
+            await asyncio.gather(*list(self.world.pending))
+        await self.webhooks.idle()
 
     # --- misbehaviour ---
 

@@ -106,11 +106,16 @@ async def github(source: Path, receiver: Receiver) -> AsyncIterator[LoopbackGitH
 
 
 @pytest.fixture
-def as_person(github: LoopbackGitHub) -> Callable[[str], httpx.AsyncClient]:
+async def as_person(github: LoopbackGitHub) -> AsyncIterator[Callable[[str], httpx.AsyncClient]]:
     """An HTTP client that speaks with the token of one of the people."""
+    clients: list[httpx.AsyncClient] = []
 
     def client(key: str) -> httpx.AsyncClient:
         headers = {"Authorization": f"Bearer {github.person(key).token}"}
-        return httpx.AsyncClient(base_url=github.api_url, headers=headers, trust_env=False)
+        address = github.api_url
+        clients.append(httpx.AsyncClient(base_url=address, headers=headers, trust_env=False))
+        return clients[-1]
 
-    return client
+    yield client
+    for one in clients:
+        await one.aclose()
