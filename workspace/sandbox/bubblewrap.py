@@ -120,7 +120,6 @@ class BubblewrapSandbox:
         """Run one command; see `Sandbox.run`."""
         limits = job.limits
         order = self._order(job)
-        launcher = await asyncio.to_thread(self._started)
         ours, theirs = socket.socketpair()
         ours.settimeout(0)
         with (
@@ -130,7 +129,7 @@ class BubblewrapSandbox:
             ) as pipe,
         ):
             with theirs:
-                launcher.send(order, theirs, pipe.write_end)
+                await self._send(order, theirs, pipe.write_end)
             pipe.close_write_end()
             report = await _reported(ours, pipe)
             pipe.drain()
@@ -146,6 +145,16 @@ class BubblewrapSandbox:
         launcher, self._launcher = self._launcher, None
         if launcher:
             await asyncio.to_thread(launcher.close)
+
+    async def _send(self, order: Order, job: socket.socket, output: int) -> None:
+        """Hand an order to the launcher, to a new one if somebody killed the last."""
+        launcher = await asyncio.to_thread(self._started)
+        try:
+            launcher.send(order, job, output)
+        except OSError:
+            await self.close()
+            launcher = await asyncio.to_thread(self._started)
+            launcher.send(order, job, output)
 
     def _started(self) -> Launcher:
         with self._starting:

@@ -22,7 +22,7 @@ from workspace.sandbox.writeback import Held
 
 _OWN_PROCESSES = 3  # bubblewrap outside, its init inside, and a fork about to become either
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_OWN_BYTES, _OWN_FILES = 1024 * 1024, 512  # what the stage itself holds in the tmpfs
+_TIDYING = 4  # the part of the files that a full workspace has for tidying: each deletion takes one
 
 
 class Stopped(Exception):
@@ -137,11 +137,12 @@ def _run(order: Order, channels: Channels, prepared: Prepared) -> Report:
     scratch = os.open(order.scratch, _FOLDER) if order.scratch else None
     held = _load_held(order, workspace)
     stage = layers.mount_stage(
+        prepared.identity,
         prepared.stage,
         workspace,
         [source for source, _ in order.mounts],
-        size=_left("bytes", order.disk_bytes, held.size) + _OWN_BYTES,
-        files=_left("files", order.files, held.files) + _OWN_FILES,
+        size=max(0, order.disk_bytes - held.size),
+        files=max(order.files // _TIDYING, order.files - held.files),
     )
     if order.overlay:
         layers.lay_over(stage, prepared.identity, prepared.own_files)
@@ -154,20 +155,25 @@ def _run(order: Order, channels: Channels, prepared: Prepared) -> Report:
 
 
 def _load_held(order: Order, workspace: int) -> Held:
-    """What the writable workspace holds already: as estimated, or measured where that matters."""
+    """What the writable workspace holds already: as estimated, or measured where that matters.
+
+    Raises:
+        SetupFailed: so much more than it may hold that no command of ours can have written it.
+    """
     if order.read_only or not order.overlay:
         return Held()
     if order.held:
         held = Held(*order.held)
         if 2 * held.size < order.disk_bytes and 2 * held.files < order.files:
             return held
-    return writeback.measure(workspace)
-
-
-def _left(what: str, most: int, held: int) -> int:
-    if held >= most:
-        raise SetupFailed(f"the workspace already holds {held} of the {most} {what} it may hold")
-    return most - held
+    held = writeback.measure(workspace)
+    for what, most, found in (
+        ("bytes", order.disk_bytes, held.size),
+        ("files", order.files, held.files),
+    ):
+        if found > 2 * most:
+            raise SetupFailed(f"the workspace holds {found} {what}, and may hold {most}")
+    return held
 
 
 def _keep_files(

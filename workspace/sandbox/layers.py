@@ -23,7 +23,6 @@ from workspace.sandbox import syscalls
 from workspace.sandbox.writeback import Copier, Held, Snapshot, opened, take_snapshot
 
 STAGE = "/tmp"  # noqa: S108 - of the namespace: covered by our own tmpfs before anything is put there
-_OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
 _COPIED_FROM_ETC = (
     "ld.so.cache", "mime.types", "protocols", "services", "ssl/openssl.cnf",
 )  # fmt: skip
@@ -54,6 +53,9 @@ class Stage:
     workspace: int
     """The workspace on the host, open."""
     owner: tuple[int, int]
+    opaque: str
+    """The attribute with which this overlay marks a folder that hides what was there before; the
+    command cannot set it itself (kernel documentation, overlayfs, "userxattr")."""
     copied: Snapshot | None = None
     """Set when the workspace was copied instead of overlaid."""
     mounts: list[str] = field(default_factory=list)
@@ -117,25 +119,33 @@ def _write(root: int, name: str, content: bytes) -> None:
 
 
 def mount_stage(
-    root: int, workspace: int, sources: Iterable[str], *, size: int, files: int
+    identity: Identity, root: int, workspace: int, sources: Iterable[str], *, size: int, files: int
 ) -> Stage:
-    """Mount the stage, sized, with the read-only sources in place.
+    """Mount the stage, with room for so much more, and the read-only sources in place.
 
     Raises:
         OSError: a source is missing, or the kernel refuses a mount.
     """
     opened = [os.open(source, os.O_PATH | os.O_CLOEXEC) for source in sources]
     syscalls.attach(root, STAGE)
-    options = f"size={size},nr_inodes={files}"
-    syscalls.mount("tmpfs", STAGE, "tmpfs", _FLAGS | syscalls.MS_REMOUNT, options)
     found = os.fstat(workspace)
-    stage = Stage(workspace, (found.st_uid, found.st_gid))
+    opaque = "trusted.overlay.opaque" if identity.is_slot else "user.overlay.opaque"
+    stage = Stage(workspace, (found.st_uid, found.st_gid), opaque)
     for number, source in enumerate(opened):
         stage.mounts.append(_show(source, f"{STAGE}/mounts/{number}"))
     for name in _SHOWN_FROM_ETC:
         with contextlib.suppress(FileNotFoundError):
             _show(os.open(f"/etc/{name}", os.O_PATH | os.O_CLOEXEC), f"{STAGE}/etc/{name}")
+    _limit(size, files)
     return stage
+
+
+def _limit(size: int, files: int) -> None:
+    own = os.statvfs(STAGE)
+    size += (own.f_blocks - own.f_bfree) * own.f_frsize
+    files += own.f_files - own.f_ffree
+    options = f"size={size},nr_inodes={files}"
+    syscalls.mount("tmpfs", STAGE, "tmpfs", _FLAGS | syscalls.MS_REMOUNT, options)
 
 
 def _show(source: int, target: str) -> str:
@@ -187,7 +197,7 @@ def write_back(stage: Stage, before_each: Callable[[], None]) -> Held:
         OSError, TooDeep: the workspace is now neither what it was nor what it should be.
     """
     if stage.copied is None:
-        copier = Copier(owner=stage.owner, before_each=before_each, is_opaque=_is_opaque)
+        copier = Copier(owner=stage.owner, before_each=before_each, opaque=stage.opaque)
         with opened(f"{STAGE}/upper") as source:
             copier.copy_folder(source, stage.workspace)
         return copier.held
@@ -196,14 +206,6 @@ def write_back(stage: Stage, before_each: Callable[[], None]) -> Held:
         copier.copy_folder(source, stage.workspace)
     copier.remove_missing(stage.workspace)
     return copier.held
-
-
-def _is_opaque(folder: int) -> bool:
-    for name in _OPAQUE:
-        with contextlib.suppress(OSError):
-            if os.getxattr(folder, name) == b"y":
-                return True
-    return False
 
 
 def hand_out(scratch: int, before_each: Callable[[], None]) -> None:

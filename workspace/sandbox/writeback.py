@@ -51,8 +51,8 @@ class Copier:
     """Called before each entry; raises to stop."""
     only_files: bool = False
     """Leave out links and FIFOs (for what the host reads afterwards)."""
-    is_opaque: Callable[[int], bool] = lambda _: False
-    """Whether a folder of an upper layer hides what was there before."""
+    opaque: str | None = None
+    """The attribute of folders, in an upper layer, that hide what was there before."""
     unchanged: Snapshot = field(default_factory=dict)
     seen: Snapshot = field(default_factory=dict)
     held: Held = field(default_factory=Held)
@@ -92,13 +92,18 @@ class Copier:
         self, source: int, target: int, name: str, status: os.stat_result, path: Path
     ) -> None:
         with opened(name, source) as inner:
-            if self.is_opaque(inner) or not _is_folder(name, target):
+            if self._is_opaque(inner) or not _is_folder(name, target):
                 self._remove(target, name)
                 os.mkdir(name, 0o700, dir_fd=target)
                 self.held.files += 1
             with opened(name, target) as outer:
                 self.copy_folder(inner, outer, path)
                 self._finish(outer, status, 0o700)
+
+    def _is_opaque(self, folder: int) -> bool:
+        with suppress(OSError):
+            return self.opaque is not None and os.getxattr(folder, self.opaque) == b"y"
+        return False
 
     def _copy_file(self, source: int, target: int, name: str, status: os.stat_result) -> None:
         with (
