@@ -45,6 +45,8 @@ async def advance(services: Services, run_id: str) -> None:
         match live.run.state:
             case RunState.ACCEPTED | RunState.PLANNING | RunState.WORKING:
                 await work(services, live)
+            case RunState.AWAITING_GO:
+                await live.publisher.ask_for_go()
             case RunState.AWAITING_REVIEW:
                 await decide(services, live)
             case RunState.APPROVED | RunState.PROMOTING:

@@ -38,7 +38,7 @@ def serve(
         case "all":
             from bot.serve import serve_all
 
-            asyncio.run(serve_all(host=host, port=port))
+            raise typer.Exit(asyncio.run(serve_all(host=host, port=port)))
         case "web":
             from bot.app import serve_web
 

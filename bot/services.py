@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agno.db.postgres import AsyncPostgresDb
-
 from bot.agents.model import Models
 from bot.agents.prices import Prices
 from bot.github.marks import Marks
@@ -22,6 +20,7 @@ from bot.store.inbox import Deliveries
 from bot.store.pieces import Pieces
 from bot.store.runs import RunStore
 from bot.tokens import InstallationCredentials
+from bot.workflow import WorkflowStore
 from workspace.contracts import WorkspaceService
 
 
@@ -42,4 +41,4 @@ class Services:
     models: Models
     prices: Prices
     credentials: InstallationCredentials
-    agno_db: AsyncPostgresDb
+    agno_db: WorkflowStore

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import structlog
-from agno.db.postgres import AsyncPostgresDb
 from obstore.store import from_url
 
 from bot.advance import advance, clean_up, give_up
@@ -27,14 +26,14 @@ from bot.queue import Queue
 from bot.services import Services
 from bot.settings import Settings, load_settings
 from bot.store.crashpoints import arm
-from bot.store.database import Database, create_engine
+from bot.store.database import Database
 from bot.store.effects import Effects
-from bot.store.fence import install_fence
 from bot.store.inbox import Deliveries
 from bot.store.opened import open_database
 from bot.store.pieces import Pieces
 from bot.store.runs import RunStore
 from bot.tokens import InstallationCredentials
+from bot.workflow import open_workflow_store
 from workspace.artifacts import FolderArtifacts, ObjectArtifacts
 from workspace.contracts import ArtifactStore
 from workspace.sandbox.choice import choose_sandbox
@@ -117,7 +116,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             models=models,
             prices=prices_of(settings),
             credentials=credentials,
-            agno_db=agno_database(url),
+            agno_db=open_workflow_store(url),
         )
 
 
@@ -155,8 +154,3 @@ def artifacts_of(settings: Settings) -> ArtifactStore:
 def prices_of(settings: Settings) -> Prices:
     """Return the operator's prices; none where no file is named."""
     return load_prices(settings.ultracode_prices)
-
-
-def agno_database(url: str) -> AsyncPostgresDb:
-    """Return Agno's own tables on an engine whose transactions are fenced by the run's epoch."""
-    return AsyncPostgresDb(db_engine=install_fence(create_engine(url)), db_schema="agno")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from agno.db.postgres import AsyncPostgresDb
 from agno.run.base import RunContext, RunStatus
@@ -27,6 +28,10 @@ from bot.steps.finalize import finalize
 from bot.steps.plan import make_plan
 from bot.steps.review import final_result, needs_review
 from bot.steps.round import execute_round
+from bot.store.database import create_engine
+from bot.store.fence import install_fence
+
+WorkflowStore: TypeAlias = AsyncPostgresDb
 
 WORKFLOW_ID = "ultracode"
 REVIEW_STEP = "Review Candidate Envelope"
@@ -229,3 +234,8 @@ def _step(name: str, executor: Callable[..., object]) -> Step:
         skip_on_failure=False,
         human_review=HumanReview(on_error=OnError.fail, max_retries=0),
     )
+
+
+def open_workflow_store(url: str) -> WorkflowStore:
+    """Return Agno's own tables on an engine whose transactions are fenced by the run's epoch."""
+    return AsyncPostgresDb(db_engine=install_fence(create_engine(url)), db_schema="agno")

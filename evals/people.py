@@ -7,6 +7,7 @@ them. Works the same against the loopback GitHub and the real one.
 from __future__ import annotations
 
 import asyncio
+import base64
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -64,6 +65,15 @@ class Person:
         merged = await self._call("PUT", f"/pulls/{pull}/merge", {"merge_method": method})
         return str(merged["sha"])
 
+    async def commit_file(self, branch: str, path: str, content: str) -> str:
+        """Commit one file to a branch; return the commit's SHA."""
+        found = await self._find("GET", f"/contents/{path}?ref={branch}")
+        encoded = base64.b64encode(content.encode()).decode()
+        body = {"message": f"Write {path}", "content": encoded, "branch": branch}
+        if found is not None:
+            body["sha"] = found["sha"]
+        return str((await self._call("PUT", f"/contents/{path}", body))["commit"]["sha"])
+
     # --- what they see ---------------------------------------------------------------------------
 
     async def issue(self, number: int) -> Json:
@@ -97,12 +107,8 @@ class Person:
 
     async def branch(self, name: str) -> str | None:
         """Return where a branch points, or None."""
-        try:
-            return str((await self._call("GET", f"/git/ref/heads/{name}"))["object"]["sha"])
-        except httpx.HTTPStatusError as missing:
-            if missing.response.status_code == httpx.codes.NOT_FOUND:
-                return None
-            raise
+        found = await self._find("GET", f"/git/ref/heads/{name}")
+        return None if found is None else str(found["object"]["sha"])
 
     async def commits(self, name: str) -> list[Json]:
         """Return the history of a branch, newest first."""
@@ -141,6 +147,14 @@ class Person:
                 )
             found: Json = answer.json() if answer.content else {}
             return found
+
+    async def _find(self, method: str, path: str) -> Json | None:
+        try:
+            return await self._call(method, path)
+        except httpx.HTTPStatusError as missing:
+            if missing.response.status_code == httpx.codes.NOT_FOUND:
+                return None
+            raise
 
     async def _all(self, path: str, key: str | None = None, **query: str) -> list[Json]:
         found: list[Json] = []

@@ -116,6 +116,11 @@ class Publisher:
 
         await self._perform(f"status:{self._next()}", EffectKind.COMMENT_EDIT, act)
 
+    async def ask_for_go(self) -> None:
+        """Show what waits for somebody's `go`, word for word."""
+        await self.refresh_status()
+        await self.say("go", messages.go_wanted_comment(await self.view()))
+
     async def say(self, key: str, text: str) -> int:
         """Post a new comment on the issue, once."""
         return await self._comment(key, text, kind=EffectKind.COMMENT)

@@ -95,7 +95,7 @@ async def start(services: Services, ask: Ask) -> Created:
         actor=f"github:{ask.requester.id}",
         delivery_id=ask.delivery_id,
     )
-    if created.fresh and not waiting:
+    if created.fresh:
         await services.queue.defer_advance(created.run.run_id)
     return created
 

@@ -82,6 +82,12 @@ class ScriptedModel:
             ]
         )
 
+    def play(self, script: Script) -> None:
+        """Play another script from now on, and forget what was asked before."""
+        self.script = script
+        self.asked.clear()
+        self._faults_done.clear()
+
     def count(
         self, role: str | None = None, task: str | None = None, round_: int | None = None
     ) -> int:

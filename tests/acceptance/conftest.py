@@ -31,8 +31,7 @@ class Shop:
 
     def play(self, script: Script) -> None:
         """Let the model say these things from now on."""
-        self.model.script = script
-        self.model.reset()
+        self.model.play(script)
 
     def person(self, role: str) -> Person:
         """Return somebody by role."""
@@ -83,6 +82,14 @@ class Shop:
         pull: Json = await self.writer.until(look, seconds=seconds, what="a ready pull request")
         return pull
 
+    async def model_was_asked(self, role: str) -> None:
+        """Wait until the model was asked something by an agent of this role."""
+
+        async def look() -> bool:
+            return any(asked.role == role for asked in self.model.asked)
+
+        await self.writer.until(look, what=f"a question of the {role}")
+
     async def run_of(self, issue: int) -> Json:
         """Return the newest run of an issue as `ultracode runs` shows it."""
         return await self.story.run_of(issue, self.repository)
@@ -115,6 +122,10 @@ async def world(
     green = make_repository(folder / "green")
     mend(green)
     hosted = {f"octo-shop/shop-{number}": repository for number in range(REPOSITORIES)}
+    bare = make_repository(folder / "bare")
+    (bare / ".github" / "ultracode.yml").unlink()
+    commit_all(bare, "Have no policy")
+    hosted |= {"octo-shop/bare": bare}
     hosted |= {f"octo-shop/green-{number}": green for number in range(GREEN_REPOSITORIES)}
     provider = {
         "AGENT_MODEL_ID": "gpt-5.4-mini",
@@ -156,3 +167,9 @@ def green_shop(world: Stage, model: ScriptedModel, green_numbers: Iterator[int])
 def shop(world: Stage, model: ScriptedModel, numbers: Iterator[int]) -> Shop:
     """A repository nobody has touched."""
     return Shop(world, model, f"octo-shop/shop-{next(numbers)}")
+
+
+@pytest.fixture
+def bare_shop(world: Stage, model: ScriptedModel) -> Shop:
+    """A repository without policy."""
+    return Shop(world, model, "octo-shop/bare")
