@@ -2,7 +2,7 @@
 
 Blocks are parsed for the whole source; the text inside a block only where somebody asks, which
 keeps a hostile comment cheap. `markdown-it-py` bounds nesting and is close to linear; GitHub's
-comment limit bounds the rest. The worst found for 64 kB takes some three seconds: call it from a job.
+comment limit bounds the rest. The worst found for 64 kB takes some three seconds: call it in a job.
 
 Differences to GitHub that matter here are handled by the callers: footnotes, and emphasis, which is
 left out because it changes nothing that this package decides.

@@ -60,7 +60,7 @@ class Account(Payload):
     id: Annotated[AccountId, _NumericId]
     login: Name = Field(validation_alias=AliasChoices("login", "slug"))
     """An enterprise, as an installation's account, has a slug in its place."""
-    type: Name = "Enterprise"
+    type: Name = "Unknown"
     """`User`, `Bot`, `Organization`, `Mannequin`, or a kind GitHub invents later."""
 
     @property
@@ -250,7 +250,6 @@ class CheckSuite(Payload):
     """All check runs of one App on one commit."""
 
     id: GitHubId
-    node_id: Name
     head_sha: Sha
     head_branch: Name | None = None
     status: Name | None = None
@@ -263,7 +262,6 @@ class CheckRun(Payload):
     """One check on one commit. Ours are known by App id and `external_id`, never by name."""
 
     id: GitHubId
-    node_id: Name
     name: Name
     head_sha: Sha
     external_id: Annotated[Name, BeforeValidator(_empty_if_null)] = ""

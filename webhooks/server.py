@@ -10,7 +10,7 @@ Source: https://docs.github.com/webhooks/webhook-events-and-payloads#delivery-he
 import asyncio
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -69,7 +69,7 @@ def webhook_router(
             body = await _read_signed_body(request, current, bounds)
             return await _take(request, body, inbox, bounds)
         except _RefusedError as refused:
-            _logger.info("delivery refused", status=refused.status, reason=str(refused))
+            _logger.info("delivery refused", status=int(refused.status), reason=str(refused))
             return _answer(refused.status, str(refused), refused.headers)
 
     return router
@@ -85,12 +85,17 @@ class _Bounds:
 class _RefusedError(Exception):
     """This request is answered with a status and a sentence, and leaves nothing behind."""
 
-    def __init__(
-        self, status: HTTPStatus, sentence: str, headers: dict[str, str] | None = None
-    ) -> None:
+    def __init__(self, status: HTTPStatus, sentence: str, **headers: str) -> None:
         super().__init__(sentence)
         self.status = status
-        self.headers = headers
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+class _UnreadError(_RefusedError):
+    """Refused before the body was read; the connection is closed, so that nobody reads it."""
+
+    def __init__(self, status: HTTPStatus, sentence: str) -> None:
+        super().__init__(status, sentence, Connection="close")
 
 
 _RESPONSES: dict[int | str, dict[str, object]] = {
@@ -106,7 +111,7 @@ _RESPONSES: dict[int | str, dict[str, object]] = {
 }
 
 
-def _answer(status: HTTPStatus, outcome: str, headers: dict[str, str] | None = None) -> Response:
+def _answer(status: HTTPStatus, outcome: str, headers: Mapping[str, str] | None = None) -> Response:
     return JSONResponse({"outcome": outcome}, status_code=status, headers=headers)
 
 
@@ -118,10 +123,10 @@ async def _read_signed_body(
 ) -> bytes:
     signature = request.headers.get(SIGNATURE_HEADER)
     if signature is None:
-        raise _RefusedError(HTTPStatus.UNAUTHORIZED, f"{SIGNATURE_HEADER} is missing")
+        raise _UnreadError(HTTPStatus.UNAUTHORIZED, f"{SIGNATURE_HEADER} is missing")
     content_type = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if content_type != "application/json":
-        raise _RefusedError(
+        raise _UnreadError(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
             "set the webhook's content type to application/json",
         )
@@ -133,7 +138,7 @@ async def _read_signed_body(
 
 async def _read_body(request: Request, bounds: _Bounds) -> bytes:
     """Read no more than is allowed, and no longer."""
-    too_large = _RefusedError(
+    too_large = _UnreadError(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {bounds.max_bytes} bytes"
     )
     declared = request.headers.get("Content-Length", "")
@@ -147,9 +152,9 @@ async def _read_body(request: Request, bounds: _Bounds) -> bytes:
                 if len(body) > bounds.max_bytes:
                     raise too_large
     except TimeoutError:
-        raise _RefusedError(HTTPStatus.REQUEST_TIMEOUT, "the body came too slowly") from None
+        raise _UnreadError(HTTPStatus.REQUEST_TIMEOUT, "the body came too slowly") from None
     except ClientDisconnect:
-        raise _RefusedError(HTTPStatus.BAD_REQUEST, "the body is incomplete") from None
+        raise _UnreadError(HTTPStatus.BAD_REQUEST, "the body is incomplete") from None
     return bytes(body)
 
 
@@ -200,7 +205,7 @@ async def _hand_over(
         raise _RefusedError(
             HTTPStatus.SERVICE_UNAVAILABLE,
             "not stored, come again",
-            {"Retry-After": str(RETRY_AFTER_SECONDS)},
+            Retry_After=str(RETRY_AFTER_SECONDS),
         ) from None
     if isinstance(answer, Accepted):
         log.info("delivery accepted", action=delivery.action, unparsed=delivery.unparsed_reason)
