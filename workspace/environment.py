@@ -59,7 +59,6 @@ def setup_environment() -> dict[str, str]:
         **_FIXED,
         "PATH": _PATH,
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-        "PIP_NO_COMPILE": "1",
         "PIP_NO_INPUT": "1",
         "PIP_TARGET": f"{DEPS}/python",
         "PYTHONPATH": f"{DEPS}/python",

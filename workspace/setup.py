@@ -23,8 +23,8 @@ import secrets
 import shutil
 import stat
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -35,15 +35,44 @@ from workspace.digest import canonical_digest
 from workspace.environment import setup_environment
 from workspace.errors import WorkspaceRefusal
 from workspace.globs import parse_glob
-from workspace.sandbox.backend import DEPS, Job, Limits, ReadOnlyMount, Sandbox
+from workspace.registries import rules_of
+from workspace.registry_proxy import RunningProxy, Upstream, run_registry_proxy
+from workspace.sandbox.backend import DEPS, Job, Limits, Outcome, ReadOnlyMount, Sandbox
 from workspace.tree_entries import Entries, TreeStore
 
 SETUP_VERSION: Final = 1
 INPUTS: Final = PurePosixPath("/inputs")
+_SOCKET: Final = PurePosixPath("/registries.sock")
+_AUTHORITY: Final = PurePosixPath("/registries.pem")
+_PROXY_PORT: Final = 3128
 _SCRIPT: Final = """
 mkdir "$HOME/inputs" && cp -R "$ULTRACODE_INPUTS/." "$HOME/inputs" && cd "$HOME/inputs" || exit
 sh -c "$1" || exit
 [ ! -d node_modules ] || mv node_modules "$ULTRACODE_DEPS/node_modules"
+"""
+#: Runs a command beside a listener on its own loopback, which leads to the proxy's socket.
+_BRIDGE: Final = f"""
+import asyncio, contextlib, sys
+
+async def copy(reader, writer):
+    with contextlib.suppress(OSError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+        writer.write_eof()
+
+async def welcome(reader, writer):
+    with contextlib.suppress(OSError), contextlib.closing(writer):
+        to, out = await asyncio.open_unix_connection("{_SOCKET}")
+        with contextlib.closing(out):
+            await asyncio.gather(copy(reader, out), copy(to, writer))
+
+async def main():
+    async with await asyncio.start_server(welcome, "127.0.0.1", {_PROXY_PORT}):
+        process = await asyncio.create_subprocess_exec(*sys.argv[1:])
+        return await process.wait()
+
+sys.exit(asyncio.run(main()))
 """
 _LOG_TAIL: Final = 4000
 
@@ -64,7 +93,7 @@ class SealedDependencies:
     folder: Path
     """On the host; suites see it read-only at /deps."""
     seal: Sha256
-    """Over the key and the content: equal seals mean equal files."""
+    """Over the key and the content: equal seals mean equal files, compiled ones aside."""
     importable: tuple[str, ...]
     """Top-level Python modules among them, so that a candidate's new module cannot hide one."""
 
@@ -77,9 +106,24 @@ class SealedDependencies:
 class Dependencies:
     """Sealed dependencies of all repositories, below one folder of the data directory."""
 
-    def __init__(self, folder: Path, *, sandbox: Sandbox, trees: TreeStore) -> None:
-        """Keep dependencies below `folder`, which sandbox users must be able to reach."""
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        sandbox: Sandbox,
+        trees: TreeStore,
+        upstream: Upstream | None = None,
+    ) -> None:
+        """Keep dependencies below `folder`.
+
+        Args:
+            folder: Sandbox users must be able to reach it.
+            sandbox: Where set-up runs; one that denies no network gives set-up the host's.
+            trees: The mirror's objects.
+            upstream: How registries are reached; None: as this host reaches the internet.
+        """
         self._folder = folder
+        self._upstream = upstream
         self._sandbox = sandbox
         self._trees = trees
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -129,29 +173,61 @@ class Dependencies:
             await asyncio.to_thread(_remove, staging)
 
     async def _run(self, pin: RunPin, setup: Setup, *, inputs: Path, deps: Path) -> None:
-        confined = self._sandbox.guarantees.get("network_denied", False)
-        outcome = await self._sandbox.run(
-            Job(
-                command=("/bin/sh", "-c", _SCRIPT, "setup", setup.run),
-                workspace=deps,
-                workspace_at=DEPS,
-                read_only_mounts=(ReadOnlyMount(source=inputs, target=INPUTS),),
-                env={**setup_environment(), "ULTRACODE_INPUTS": str(INPUTS)},
-                # A sandbox that denies no network has none to open: `local`, under trust only.
-                network=setup.network if confined else (),
-                limits=Limits(
-                    wall_seconds=setup.timeout_seconds,
-                    memory_bytes=pin.sandbox.memory_bytes,
-                    cpus=pin.sandbox.cpus,
-                    disk_bytes=pin.sandbox.disk_bytes,
-                ),
-            )
+        job = Job(
+            command=("/bin/sh", "-c", _SCRIPT, "setup", setup.run),
+            workspace=deps,
+            workspace_at=DEPS,
+            read_only_mounts=(ReadOnlyMount(source=inputs, target=INPUTS),),
+            env={**setup_environment(), "ULTRACODE_INPUTS": str(INPUTS)},
+            limits=Limits(
+                wall_seconds=setup.timeout_seconds,
+                memory_bytes=pin.sandbox.memory_bytes,
+                cpus=pin.sandbox.cpus,
+                disk_bytes=pin.sandbox.disk_bytes,
+            ),
         )
-        if outcome.termination != "exit":
-            raise SetupFailed(f"set-up ended by {outcome.termination}", outcome.output[-_LOG_TAIL:])
-        if outcome.exit_code != 0:
-            sentence = f"set-up ended with exit code {outcome.exit_code}"
-            raise SetupFailed(sentence, outcome.output[-_LOG_TAIL:])
+        if setup.network and self._sandbox.guarantees.get("network_denied", True):
+            rules = rules_of(setup.network)
+            async with run_registry_proxy(rules, self._upstream) as proxy:
+                outcome = await self._sandbox.run(_through(proxy, job))
+            refused = proxy.refused
+        else:  # nothing to open, or `local`, which denies no network: under trust only
+            outcome, refused = await self._sandbox.run(job), []
+        if outcome.termination != "exit" or outcome.exit_code != 0:
+            raise SetupFailed(_failure_sentence(outcome, refused), outcome.output[-_LOG_TAIL:])
+
+
+def _through(proxy: RunningProxy, job: Job) -> Job:
+    """Return the job with a way to the proxy, and clients told to take it."""
+    address = f"http://127.0.0.1:{_PROXY_PORT}"
+    mounts = (
+        ReadOnlyMount(source=proxy.socket, target=_SOCKET),
+        ReadOnlyMount(source=proxy.authority, target=_AUTHORITY),
+    )
+    proxies = ("HTTPS_PROXY", "https_proxy", "npm_config_https_proxy")
+    trust = (
+        *("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+        *("NODE_EXTRA_CA_CERTS", "npm_config_cafile", "CARGO_HTTP_CAINFO"),
+    )
+    return replace(
+        job,
+        command=("python3", "-I", "-c", _BRIDGE, *job.command),
+        read_only_mounts=(*job.read_only_mounts, *mounts),
+        env={
+            **job.env,
+            **dict.fromkeys(proxies, address),
+            **dict.fromkeys(trust, str(_AUTHORITY)),
+        },
+    )
+
+
+def _failure_sentence(outcome: Outcome, refused: Sequence[str]) -> str:
+    ended = (
+        f"set-up ended with exit code {outcome.exit_code}"
+        if outcome.termination == "exit"
+        else f"set-up was ended by its limits: {outcome.termination}"
+    )
+    return f"{ended}; not passed on: {refused[0]}" if refused else ended
 
 
 def dependency_key(
@@ -203,13 +279,13 @@ def _load(home: Path) -> SealedDependencies:
 def _content_digest(folder: Path) -> Sha256:
     """Return a digest over names, kinds, executable bits and contents; makes all of it read-only.
 
-    Compiled Python is left out: it repeats its source and holds times.
+    Compiled Python is left out: its bytes differ between compilations of one source.
     """
     facts: dict[str, list[str]] = {}
     for path, status in _walk(folder):
         relative = path.relative_to(folder)
-        if relative.suffix == ".pyc":
-            path.unlink()
+        if relative.suffix == ".pyc" and stat.S_ISREG(status.st_mode):
+            path.chmod(0o444)
         elif stat.S_ISLNK(status.st_mode):
             facts[_name(relative)] = ["link", os.fsencode(path.readlink()).hex()]
         elif stat.S_ISREG(status.st_mode):
@@ -245,7 +321,7 @@ def _importable(folder: Path) -> list[str]:
         for entry in os.scandir(folder):
             if entry.is_dir() or entry.name.endswith((".py", ".so")):
                 names.add(entry.name.split(".", 1)[0])
-    return sorted(name for name in names if name.isidentifier())
+    return sorted(name for name in names - {"bin", "__pycache__"} if name.isidentifier())
 
 
 def _remove(folder: Path) -> None:
