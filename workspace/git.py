@@ -114,7 +114,8 @@ _DAMAGE = re.compile(
     r"not a git repository|is empty|does not match index|bad (signature|sha1)|garbage at end|"
     r"invalid sha1 pointer|could not read [0-9a-f]{40}|unable to (find|parse) [0-9a-f]{40}|"
     r"index file .* is too small|did not send all necessary objects|missing necessary objects|"
-    r"not a tree object|unknown repository extension|bad tree object|bad config line",
+    r"not a tree object|failed to unpack|unknown repository extension|bad tree object|"
+    r"bad config line",
     re.IGNORECASE,
 )
 _DENIED = re.compile(

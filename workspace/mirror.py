@@ -214,7 +214,7 @@ class Mirrors:
     async def _fetch_into(self, repo: RepoRef, place: Place, lock: int) -> None:
         remote = await self.remote(repo, write=False)
         try:
-            await self._git.run(
+            fetched = await self._git.run(
                 "fetch",
                 "--quiet",
                 "--prune",
@@ -232,6 +232,8 @@ class Mirrors:
             )
         except GitFailed as error:
             raise _as_refusal(error) from error
+        if "shallow" in fetched.stderr:  # said as a warning, with exit code 0
+            raise _as_refusal(GitFailed("shallow", stderr=fetched.stderr))
 
 
 def _as_refusal(error: GitFailed) -> Exception:

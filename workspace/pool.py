@@ -134,6 +134,7 @@ class Pool:
             raise
         (workspace.slot / "lease.json").unlink(missing_ok=True)
         free = self._folder(repo.id, "free")
+        _make_folder(free)
         with contextlib.suppress(FileNotFoundError):
             workspace.slot.rename(free / uuid.uuid4().hex)
 

@@ -274,7 +274,7 @@ class WorkerTools:
             raise FileRefused("`old` is empty: use write_file to create a file.")
         content = self._read(path)
         before, after = _fitted(content, old), _fitted(content, new)
-        count = content.count(before)
+        count = _occurrences(content, before)
         if count != 1:
             raise FileRefused(
                 f"`old` stands {count} times in {shown(path)}; it must stand there exactly once. "
@@ -340,6 +340,14 @@ def _parse_grep(out: bytes, commit: str) -> Iterator[tuple[bytes, int, bytes]]:
         path = out[at:path_end].removeprefix(commit.encode() + b":")
         yield path, int(out[path_end + 1 : number_end]), out[number_end + 1 : line_end]
         at = line_end + 1
+
+
+def _occurrences(content: bytes, text: bytes) -> int:
+    """How often a text stands in a content, overlapping itself or not."""
+    count, at = 0, content.find(text)
+    while at >= 0:
+        count, at = count + 1, content.find(text, at + 1)
+    return count
 
 
 def _require_text(text: str) -> None:

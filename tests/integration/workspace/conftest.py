@@ -1,5 +1,6 @@
 """Real repositories behind a real Git server on loopback, and a workshop over them."""
 
+import contextlib
 import subprocess
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -55,6 +56,8 @@ class Origin:
             path = Path(self.work, raw.decode("utf-8", "surrogateescape"))
             if content is None:
                 path.unlink()
+                with contextlib.suppress(OSError):
+                    path.parent.rmdir()
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)

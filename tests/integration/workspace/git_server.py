@@ -68,8 +68,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         status, headers, content = self._backend(body)
         if plan == "lose":
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
             self.close_connection = True
-            self.connection.close()
             return
         self._answer(status, headers, content)
 
