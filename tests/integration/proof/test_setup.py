@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.proof.conftest import PYTEST, PYTEST_SETUP
 from tests.integration.proof.registry import LoopbackRegistries, run_registries
-from tests.integration.proof.scenario import FIX, TINY_FILES, Proof, make_pin
+from tests.integration.proof.scenario import FIX, REPOSITORY, RUN, TINY_FILES, Proof, make_pin
 from workspace.contracts import RepoRef, RunPin, Setup, Suite
 from workspace.registries import Rule
 from workspace.registry_proxy import run_registry_proxy
@@ -220,10 +220,11 @@ async def test_a_name_that_leads_inside_is_refused() -> None:
 async def test_under_trust_the_local_runner_installs_as_well(
     tmp_path: Path, wheels: dict[str, bytes]
 ) -> None:
-    """Without isolation set-up and suites find the same dependencies, in their place on the host."""
+    """Without isolation suites find what set-up installed, in its place on the host."""
     proof = Proof(tmp_path, LocalSandbox(), tmp_path / "shared")
     tests = {"test_it.py": "def test_it():\n    assert True\n"}
     report = await proof.judge({**wheels, **tests}, {"more.txt": "x"}, PYTEST, setup=PYTEST_SETUP)
-    assert report.passed, report.suites[0].reason
+    log = await proof.artifacts.get(REPOSITORY, RUN, report.suites[0].log.sha256)
+    assert report.passed, log.decode()
     assert (report.sandbox, report.suites[0].canary) == ("local", "failed")
     assert not report.guarantees["network_denied"]
