@@ -71,7 +71,8 @@ def allows(permissions: dict[str, str], name: str, level: Level) -> bool:
 def can_see(world: World, actor: Actor, repository: Repository) -> bool:
     """Whether the actor may know that the repository exists."""
     if actor.installation is None:
-        return world.role(actor.account, repository) != "none"
+        hidden = actor.app and not _app_may(world, actor.app, repository, "metadata", "read")
+        return not hidden and world.role(actor.account, repository) != "none"
     if not actor.installation.covers(repository):
         return not repository.private
     chosen = actor.token.repository_ids if actor.token else None
@@ -90,7 +91,17 @@ def may(
         if not inside:
             return level == "read" and not repository.private
         return allows(actor.token.permissions or {}, permission, level)
+    if actor.app is not None and not _app_may(world, actor.app, repository, permission, level):
+        return False
     return ROLES.index(world.role(actor.account, repository)) >= ROLES.index(role)
+
+
+def _app_may(world: World, app: App, repository: Repository, permission: str, level: Level) -> bool:
+    """A person who signed in through an App may do no more than the App may."""
+    installation = world.installation(app, repository)
+    if installation is None or installation.suspended_at is not None:
+        return level == "read" and not repository.private
+    return allows(installation.permissions, permission, level)
 
 
 def demand(

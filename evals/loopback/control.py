@@ -66,9 +66,9 @@ async def settle(request: Request) -> Response:
 @router.put("/webhook")
 async def set_webhook(request: Request) -> Json:
     """Set where the first App's webhooks go: `{"url": …}`; null for nowhere."""
-    values, app = await _values(request), next(iter(_story(request).world.apps.values()))
-    app.webhook_url = values.maybe_text("url")
-    return {"url": app.webhook_url}
+    url = (await _values(request)).maybe_text("url")
+    _story(request).set_webhook_url(url)
+    return {"url": url}
 
 
 @router.post("/faults", status_code=201)
@@ -149,13 +149,8 @@ async def delete_user(request: Request, key: str) -> Response:
 async def befall(request: Request, act: str) -> Response:
     """What befalls the first App's installation: suspend, unsuspend, uninstall."""
     story = _story(request)
-    app = next(iter(story.world.apps.values()))
-    if act == "suspend":
-        story.suspend(app)
-    elif act == "unsuspend":
-        story.unsuspend(app)
-    elif act == "uninstall":
-        story.uninstall(app)
-    else:
+    acts = {"suspend": story.suspend, "unsuspend": story.unsuspend, "uninstall": story.uninstall}
+    if act not in acts:
         raise not_found()
+    acts[act](story.app)
     return Response(status_code=204)

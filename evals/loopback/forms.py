@@ -202,7 +202,7 @@ async def toggle_draft(form: Sent, number: int) -> Response:
 
     async def act() -> None:
         pull = form.pull(number)
-        pulls.set_draft(form.world, form.actor, pull, draft=not pull.draft)
+        await pulls.set_draft(form.world, form.actor, pull, draft=not pull.draft)
 
     return await form.then(act, f"pull/{number}")
 

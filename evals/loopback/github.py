@@ -62,7 +62,6 @@ class LoopbackGitHub(Story):
     """One GitHub that is up; the story methods are in `Story`."""
 
     folder: Path = Path()
-    app: App = field(init=False)
     installation: Installation = field(init=False)
     other_app: App = field(init=False)
     other_installation: Installation = field(init=False)
@@ -81,10 +80,6 @@ class LoopbackGitHub(Story):
     def private_key_path(self) -> Path:
         """The App's key as a file only its owner can read."""
         return self.folder / "private-key.pem"
-
-    def set_webhook_url(self, url: str | None) -> None:
-        """Where the App's webhooks go from now on; earlier ones stay failed until redelivered."""
-        self.app.webhook_url = url
 
     def card(self) -> Json:
         """What another process needs to know, as `python -m evals.loopback --json` prints it."""
@@ -109,11 +104,11 @@ class LoopbackGitHub(Story):
             },
         }
 
-    def token_of(self, app: App) -> str:
+    def token_of(self, app: App, *, permissions: dict[str, str] | None = None) -> str:
         """A fresh token of an App's installation, as the App itself would get it."""
         installations = self.world.installations.values()
         installation = next(i for i in installations if i.app is app and not i.deleted)
-        return mint_installation_token(self.world, installation).value
+        return mint_installation_token(self.world, installation, permissions=permissions).value
 
     async def add_repository(
         self, full_name: str, source: Path, *, private: bool = False
@@ -154,8 +149,8 @@ class LoopbackGitHub(Story):
             name="Ultracode",
             permissions=PERMISSIONS,
             events=EVENTS,
-            webhook_url=webhook_url,
         )
+        self.set_webhook_url(webhook_url)
         self.other_app = installing.register_app(
             self.world, owner, name="Other CI", permissions=OTHER_PERMISSIONS, events=()
         )

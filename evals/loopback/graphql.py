@@ -145,13 +145,13 @@ def _pull(call: Call, values: Json) -> PullRequest:
 
 async def _ready(call: Call, values: Json) -> Json:
     found = _pull(call, values)
-    pulls.set_draft(call.world, call.actor, found, draft=False)
+    await pulls.set_draft(call.world, call.actor, found, draft=False)
     return {"pullRequest": views.pull(call, found)}
 
 
 async def _draft(call: Call, values: Json) -> Json:
     found = _pull(call, values)
-    pulls.set_draft(call.world, call.actor, found, draft=True)
+    await pulls.set_draft(call.world, call.actor, found, draft=True)
     return {"pullRequest": views.pull(call, found)}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse, Response
@@ -24,7 +25,7 @@ from evals.loopback.story import Story
 router = APIRouter()
 REMEMBERED = "acting_as"
 _FOLDER = Path(__file__).with_name("templates")
-_POLICY = "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'"
+_POLICY = "default-src 'none'; style-src 'self'; frame-ancestors 'none'; form-action 'self'"
 
 
 def _login(account: Account | None) -> str:
@@ -60,8 +61,10 @@ def repository_of(world: World, owner: str, name: str) -> Repository:
     return found
 
 
-def show(request: Request, template: str, *, status: int = 200, **facts: Any) -> HTMLResponse:
-    """One page, with what every page needs."""
+def show(
+    request: Request, template: str, *, status: int = 200, leads_to: str = "", **facts: Any
+) -> HTMLResponse:
+    """One page, with what every page needs; its forms may end at `leads_to`, besides here."""
     story = story_of(request)
     people: list[Person] = [p for p in story.people.values() if not p.account.deleted]
     html = _TEMPLATES.get_template(template).render(
@@ -70,7 +73,9 @@ def show(request: Request, template: str, *, status: int = 200, **facts: Any) ->
         path=request.url.path,
         **facts,
     )
-    return HTMLResponse(html, status, {"Content-Security-Policy": _POLICY})
+    elsewhere = urlsplit(leads_to)
+    policy = f"{_POLICY} {elsewhere.scheme}://{elsewhere.netloc}" if leads_to else _POLICY
+    return HTMLResponse(html, status, {"Content-Security-Policy": policy})
 
 
 def show_refusal(request: Request, problem: GitHubError) -> HTMLResponse:

@@ -27,6 +27,7 @@ from evals.loopback.state import (
     World,
 )
 
+_VERDICTS = ("APPROVED", "CHANGES_REQUESTED")
 _GREEN = ("success", "neutral", "skipped")
 
 
@@ -349,10 +350,15 @@ async def review_decision(world: World, pull: PullRequest) -> str | None:
 
 
 def decisive_reviews(world: World, pull: PullRequest) -> dict[int, Review]:
-    """The latest approval or change request of everybody who has write."""
+    """The latest approval or change request of everybody who has write.
+
+    A dismissal leaves that person without a verdict; what they said earlier does not come back.
+    """
     latest: dict[int, Review] = {}
     for review in pull.reviews.values():
-        if review.state in ("APPROVED", "CHANGES_REQUESTED") and _counts(world, pull, review.user):
+        if review.state == "DISMISSED":
+            latest.pop(review.user.id, None)
+        elif review.state in _VERDICTS and _counts(world, pull, review.user):
             latest[review.user.id] = review
     return latest
 

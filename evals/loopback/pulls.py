@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evals.loopback import issues, protection, pushes, shapes
+from evals.loopback import codeowners, issues, protection, pushes, shapes
 from evals.loopback.auth import Actor, demand, may
 from evals.loopback.bare import GitPerson
 from evals.loopback.errors import GitHubError, invalid, invalid_field, not_found
@@ -70,7 +70,22 @@ async def open_pull(
     issue.pull = pull
     await repository.git.run("update-ref", f"refs/pull/{pull.number}/head", head_sha)
     issues.publish(world, actor, issue, "opened")
+    await _ask_code_owners(world, actor, pull)
     return pull
+
+
+async def _ask_code_owners(world: World, actor: Actor, pull: PullRequest) -> None:
+    """GitHub itself asks the code owners of what changes, once it is no draft."""
+    if pull.draft:
+        return
+    names = [owner for owners in await codeowners.owners_of(pull) for owner in owners]
+    for name in dict.fromkeys(name.removeprefix("@") for name in names):
+        slug = name.split("/", 1)[-1]
+        account = None if "/" in name else world.account(name)
+        if account and account is not pull.issue.user and _grantee(account, pull.repository):
+            _ask(world, actor, pull, account)
+        elif "/" in name and slug in pull.repository.teams:
+            _ask_team(world, actor, pull, slug)
 
 
 async def _demand_new(
@@ -132,7 +147,7 @@ async def reopen(world: World, actor: Actor, pull: PullRequest) -> None:
     await pushes.follow_head(world, actor, pull, tip)
 
 
-def set_draft(world: World, actor: Actor, pull: PullRequest, *, draft: bool) -> None:
+async def set_draft(world: World, actor: Actor, pull: PullRequest, *, draft: bool) -> None:
     """Mark ready for review, or a draft again; Apps need contents and pull requests to write."""
     own = actor.installation is None and actor.account is pull.issue.user
     role: Role = "read" if own else "write"
@@ -145,6 +160,7 @@ def set_draft(world: World, actor: Actor, pull: PullRequest, *, draft: bool) -> 
     pull.draft = draft
     pull.issue.updated_at = world.now()
     issues.publish(world, actor, pull.issue, "converted_to_draft" if draft else "ready_for_review")
+    await _ask_code_owners(world, actor, pull)
 
 
 def request_reviewers(
@@ -153,34 +169,41 @@ def request_reviewers(
     """Ask people and teams for a review; the author cannot be asked."""
     demand(world, actor, pull.repository, PERMISSION, "write", "triage")
     for account in [_reviewer(world, pull, login) for login in logins]:
-        if account not in pull.requested_reviewers:
-            pull.requested_reviewers.append(account)
-            shown = shapes.user(world, account)
-            issues.publish(world, actor, pull.issue, "review_requested", requested_reviewer=shown)
+        _ask(world, actor, pull, account)
     for slug in teams:
         if slug not in pull.repository.teams:
             raise invalid("Could not resolve to a node with the given team.")
-        if slug not in pull.requested_teams:
-            pull.requested_teams.append(slug)
-            team = shapes.team(world, pull.repository, slug)
-            issues.publish(world, actor, pull.issue, "review_requested", requested_team=team)
+        _ask_team(world, actor, pull, slug)
+
+
+def _ask(world: World, actor: Actor, pull: PullRequest, account: Account) -> None:
+    if account not in pull.requested_reviewers:
+        pull.requested_reviewers.append(account)
+        shown = shapes.user(world, account)
+        issues.publish(world, actor, pull.issue, "review_requested", requested_reviewer=shown)
+
+
+def _ask_team(world: World, actor: Actor, pull: PullRequest, slug: str) -> None:
+    if slug not in pull.requested_teams:
+        pull.requested_teams.append(slug)
+        team = shapes.team(world, pull.repository, slug)
+        issues.publish(world, actor, pull.issue, "review_requested", requested_team=team)
 
 
 def _reviewer(world: World, pull: PullRequest, login: str) -> Account:
     account = world.account(login)
     if account is pull.issue.user:
         raise invalid("Review cannot be requested from pull request author.")
-    if account is None or world.role(account, pull.repository) == "none":
-        raise invalid(
-            f"Reviews may only be requested from collaborators. {login} is not a collaborator."
-        )
-    granted = account.id in pull.repository.collaborators or account is pull.repository.owner
-    if not granted:
+    if account is None or not _grantee(account, pull.repository):
         raise invalid(
             "Reviews may only be requested from collaborators. One or more of the users or teams "
             f"you specified is not a collaborator of the {pull.repository.full_name} repository."
         )
     return account
+
+
+def _grantee(account: Account, repository: Repository) -> bool:
+    return account.id in repository.collaborators or account is repository.owner
 
 
 def unrequest_reviewers(

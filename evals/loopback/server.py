@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.base import RequestResponseEndpoint
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from evals.loopback import control, forms, git_http, graphql, pages
+from evals.loopback import control, doors, forms, git_http, graphql, pages
 from evals.loopback.api import (
     apps,
     checks,
@@ -35,7 +35,9 @@ from evals.loopback.faults import Misbehaving
 from evals.loopback.git_http import HookServer
 from evals.loopback.journal import Journal, is_api
 from evals.loopback.limits import Limits
+from evals.loopback.manifests import Registrations
 from evals.loopback.served import Served
+from evals.loopback.signin import SignIns
 from evals.loopback.state import World
 
 _BY_ID = re.compile(r"^/repositories/(\d+)(?=/|$)")
@@ -47,11 +49,13 @@ def create_app(world: World, webhooks: Webhooks, hooks: HookServer) -> Served:
     app.state.world = world
     app.state.webhooks = webhooks
     app.state.hooks = hooks
+    app.state.registrations = Registrations()
+    app.state.signins = SignIns()
     app.state.limits = limits = Limits(world)
     for part in (apps, users, checks, protection, git_data, repositories, issues, pulls):
         app.include_router(part.router)
     app.include_router(graphql.router)
-    for part in (git_http, control, pages, forms):
+    for part in (control, doors, git_http, forms, pages):
         app.include_router(part.router)
     app.add_exception_handler(GitHubError, _refused)
     app.add_exception_handler(RequestValidationError, _unknown_path)

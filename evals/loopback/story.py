@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 from evals.loopback import (
     checks,
@@ -56,6 +57,16 @@ class Story:
     webhooks: Webhooks
     served: Served
     people: dict[str, Person] = field(default_factory=dict)
+    app: App = field(init=False)
+
+    def set_webhook_url(self, url: str | None) -> None:
+        """Where the App's webhooks go from now on, and people who signed in.
+
+        What was published before stays failed until it is redelivered.
+        """
+        self.app.webhook_url = url
+        parts = urlsplit(url or "")
+        self.app.callback_urls = [f"{parts.scheme}://{parts.netloc}"] if url else []
 
     # --- finding ---
 
@@ -270,7 +281,7 @@ class Story:
 
     async def set_draft(self, pull: PullRequest, *, as_user: Who, draft: bool) -> None:
         """Mark ready for review, or a draft."""
-        pulls.set_draft(self.world, self.acting(as_user), pull, draft=draft)
+        await pulls.set_draft(self.world, self.acting(as_user), pull, draft=draft)
 
     async def merge_pull(self, pull: PullRequest, *, as_user: Who, method: str = "merge") -> str:
         """Press the merge button; the new tip of the base."""

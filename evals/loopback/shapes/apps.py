@@ -17,7 +17,7 @@ def app(world: World, record: App) -> Json:
         "node_id": node_id("A", record.id),
         "owner": user(world, record.owner),
         "name": record.name,
-        "description": None,
+        "description": "",
         "external_url": record.external_url,
         "html_url": f"{world.url}/apps/{record.slug}",
         "created_at": moment(record.created_at),

@@ -1,9 +1,6 @@
 """The line the bot walks, with the client the bot uses, from a comment to a merged pull request."""
 
-import asyncio
 import base64
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +9,7 @@ from githubkit.cache import MemCacheStrategy
 
 from evals.loopback import LoopbackGitHub
 
+from .commands import git
 from .conftest import Receiver
 
 OWNER, REPO, BRANCH = "acme", "sums", "ultracode/1-abc"
@@ -20,26 +18,6 @@ OWNER, REPO, BRANCH = "acme", "sums", "ultracode/1-abc"
 def own_cache() -> dict[str, Any]:
     """Githubkit shares its token cache in a process; each client here gets its own."""
     return {"http_cache": False, "auto_retry": False, "cache_strategy": MemCacheStrategy()}
-
-
-async def git(*args: str, cwd: Path, token: str | None = None, ok: bool = True) -> str:
-    """Run git as the bot would: the token only in the child's environment."""
-    env = {"PATH": os.defpath, "HOME": str(cwd), "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C"}
-    env |= {"GIT_AUTHOR_NAME": "bot", "GIT_AUTHOR_EMAIL": "bot@example.com"}
-    env |= {"GIT_COMMITTER_NAME": "bot", "GIT_COMMITTER_EMAIL": "bot@example.com"}
-    if token:
-        basic = base64.b64encode(f"x-access-token:{token}".encode()).decode()
-        env |= {
-            "GIT_CONFIG_COUNT": "1",
-            "GIT_CONFIG_KEY_0": "http.extraHeader",
-            "GIT_CONFIG_VALUE_0": f"Authorization: Basic {basic}",
-        }
-    process = await asyncio.create_subprocess_exec(
-        "git", *args, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    out, _ = await process.communicate()
-    assert (process.returncode == 0) is ok, out.decode()
-    return out.decode()
 
 
 def app_client(github: LoopbackGitHub) -> GitHub[AppAuthStrategy]:

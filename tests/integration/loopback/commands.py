@@ -1,0 +1,27 @@
+"""Git as the bot runs it: no configuration of the machine's, the token only in its environment."""
+
+import asyncio
+import base64
+import os
+import subprocess
+from pathlib import Path
+
+
+async def git(*args: str, cwd: Path, token: str | None = None, ok: bool = True) -> str:
+    """Run git and return all that it said; it must succeed, or fail where `ok` is False."""
+    env = {"PATH": os.defpath, "HOME": str(cwd), "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C"}
+    env |= {"GIT_AUTHOR_NAME": "bot", "GIT_AUTHOR_EMAIL": "bot@example.com"}
+    env |= {"GIT_COMMITTER_NAME": "bot", "GIT_COMMITTER_EMAIL": "bot@example.com"}
+    if token:
+        basic = base64.b64encode(f"x-access-token:{token}".encode()).decode()
+        env |= {
+            "GIT_CONFIG_COUNT": "1",
+            "GIT_CONFIG_KEY_0": "http.extraHeader",
+            "GIT_CONFIG_VALUE_0": f"Authorization: Basic {basic}",
+        }
+    process = await asyncio.create_subprocess_exec(
+        "git", *args, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    out, _ = await process.communicate()
+    assert (process.returncode == 0) is ok, out.decode()
+    return out.decode()
