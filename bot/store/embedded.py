@@ -38,6 +38,7 @@ from bot.store.embedded_home import Home, create_folders, locate_home, write_con
 _LOG: Final = logging.getLogger(__name__)
 _DATABASE: Final = "ultracode"
 _START_SECONDS: Final = 60
+_PROCESSES: Final = Path("/proc")
 _SHARED_BINARIES: Final = Path("/var/lib/ultracode-postgres")
 
 
@@ -105,7 +106,7 @@ def _start(home: Home, options: Mapping[str, str], users: int | None) -> str:
             write_configuration(home, options)
             if not (home.cluster / "PG_VERSION").exists():
                 _initialise(home)
-            _remove_stale_pid_file(home)
+            _remove_stale_locks(home)
             _start_server(home)
             _create_database(home)
     return _url(home)
@@ -148,10 +149,6 @@ def _initialise(home: Home) -> None:
 
 
 def _start_server(home: Home) -> None:
-    """Start the server and wait until it answers.
-
-    Backends of a server that was killed may hold its shared memory a moment longer: try again.
-    """
     command = [
         *_as(home),
         str(_binary(home, "pg_ctl")),
@@ -159,14 +156,10 @@ def _start_server(home: Home) -> None:
         *("--pgdata", str(home.cluster), "--log", str(home.log)),
         *("--options", f"-c config_file='{home.configuration}'"),
     ]
-    give_up_at = time.monotonic() + _START_SECONDS
-    while _run(command).returncode != 0:
-        said = _last_lines(home.log)
-        if "pre-existing shared memory" not in said or time.monotonic() > give_up_at:
-            raise EmbeddedDatabaseError(
-                f"The embedded PostgreSQL in {home.root} did not start: {said}"
-            )
-        time.sleep(0.2)
+    if _run(command).returncode != 0:
+        raise EmbeddedDatabaseError(
+            f"The embedded PostgreSQL in {home.root} did not start: {_last_lines(home.log)}"
+        )
 
 
 def _stop(home: Home) -> None:
@@ -207,20 +200,43 @@ def _server_pid(home: Home) -> int | None:
     """The pid in postmaster.pid, if that process is a PostgreSQL server."""
     try:
         pid = int((home.cluster / "postmaster.pid").read_text().split("\n", 1)[0])
-        program = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0", 1)[0]
+        if not _PROCESSES.exists():
+            os.kill(pid, 0)
+            return pid
+        program = (_PROCESSES / str(pid) / "cmdline").read_bytes().split(b"\0", 1)[0]
     except (OSError, ValueError):
         return None
     return pid if Path(os.fsdecode(program)).name == "postgres" else None
 
 
-def _remove_stale_pid_file(home: Home) -> None:
-    """Remove the pid file of a server that is gone.
+def _remove_stale_locks(home: Home) -> None:
+    """Remove the lock files of a server that is gone, once its last process is.
 
-    PostgreSQL does so itself, but not when the pid has been given to another process of the same
-    user since, as happens whenever a container starts again.
+    PostgreSQL does so itself, but not when the pid is a zombie, or was given to another process of
+    the same user, as happens whenever a container starts again.
     """
-    if _server_pid(home) is None:
-        (home.cluster / "postmaster.pid").unlink(missing_ok=True)
+    give_up_at = time.monotonic() + _START_SECONDS
+    while _has_processes(home):
+        if time.monotonic() > give_up_at:
+            raise EmbeddedDatabaseError(f"Processes of a killed server still use {home.cluster}.")
+        time.sleep(0.1)
+    for lock in (
+        home.cluster / "postmaster.pid",
+        home.socket_folder / ".s.PGSQL.5432.lock",
+        home.socket_folder / ".s.PGSQL.5432",
+    ):
+        lock.unlink(missing_ok=True)
+
+
+def _has_processes(home: Home) -> bool:
+    """Whether any process works in the cluster's folder, as all of PostgreSQL's do."""
+    for process in _PROCESSES.glob("[0-9]*"):
+        try:
+            if (process / "cwd").readlink() == home.cluster:
+                return True
+        except OSError:  # it has just ended, or is somebody else's
+            continue
+    return False
 
 
 def _create_database(home: Home) -> None:

@@ -85,8 +85,8 @@ def locate_home(data_dir: Path, can_enter: Callable[[Home, Path], bool]) -> Home
     Raises:
         EmbeddedDatabaseError: The cluster there belongs to somebody else.
     """
-    data_dir = data_dir.absolute()
     data_dir.mkdir(parents=True, exist_ok=True)
+    data_dir = data_dir.resolve()
     note = data_dir / "postgres.moved"
     beside = _home_in(data_dir / "postgres", note)
     if beside.cluster.exists() or os.geteuid() != 0:
