@@ -54,7 +54,14 @@ def serve(
 @database.command("upgrade")
 def upgrade() -> None:
     """Bring the database's tables up to date."""
-    with_database(lambda _: asyncio.sleep(0))
+    from bot.settings import load_settings
+    from bot.store.opened import open_database
+
+    async def opened() -> None:
+        async with open_database(load_settings()):
+            pass
+
+    asyncio.run(opened())
     print("The database is up to date.")
 
 
@@ -98,9 +105,9 @@ def with_database(look: Callable[[Any], Awaitable[T]]) -> T:
     async def opened() -> T:
         from bot.settings import load_settings
         from bot.store.database import Database
-        from bot.store.opened import open_database
+        from bot.store.opened import reach_database
 
-        async with open_database(load_settings()) as url, Database(url, pool_size=1) as store:
+        async with reach_database(load_settings()) as url, Database(url, pool_size=1) as store:
             return await look(store)
 
     return asyncio.run(opened())

@@ -13,11 +13,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from bot.shown import shown_run, shown_runs
+from bot.store.database import Database
 from evals.people import NeverHappened, Person
-from evals.stage import ULTRACODE, Stage
+from evals.stage import Stage
 
 Tell = Callable[[str], None]
 RUN_SECONDS = 900.0
+LOOK_SECONDS = 0.3
 ENDED = frozenset(
     {
         "promoted",
@@ -100,12 +103,13 @@ class Story:
         """Return the issue's newest run, as `ultracode runs` shows it, once there is one."""
 
         async def look() -> dict[str, Any] | None:
-            runs = await self.ultracode("runs", "list", "--json")
+            async with self._database() as database:
+                runs = await shown_runs(database, None)
             place = (repository, issue)
             return next((r for r in runs if (r["repository"], r["issue_number"]) == place), None)
 
         found: dict[str, Any] = await self.stage.person("writer").until(
-            look, what=f"a run for issue {issue}", pause=0.5
+            look, what=f"a run for issue {issue}", pause=LOOK_SECONDS
         )
         return found
 
@@ -114,29 +118,19 @@ class Story:
         deadline = time.monotonic() + RUN_SECONDS
         last = ""
         while time.monotonic() < deadline:
-            run: dict[str, Any] = await self.ultracode("runs", "show", run_id, "--json")
+            async with self._database() as database:
+                run: dict[str, Any] = await shown_run(database, run_id)
             line = f"{run['state']:<14}round {run['round']}"
             if line != last:
                 self.tell(line)
                 last = line
             if run["state"] in until:
                 return run
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(LOOK_SECONDS)
         raise NeverHappened(f"run {run_id} did not reach {sorted(until)}; it is {last}")
 
-    async def ultracode(self, *words: str) -> Any:
-        """Run the command line and read its JSON."""
-        process = await asyncio.create_subprocess_exec(
-            *ULTRACODE,
-            *words,
-            env=self.stage.environment,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        out, err = await process.communicate()
-        if process.returncode != 0:
-            raise NeverHappened(f"ultracode {' '.join(words)}: {err.decode(errors='replace')}")
-        return json.loads(out)
+    def _database(self) -> Database:
+        return Database(self.stage.environment["DATABASE_URL"], pool_size=1)
 
     def page(self, person: Person, path: str) -> str:
         """Return the address of a page a person can open."""

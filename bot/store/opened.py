@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 
 from bot.settings import Settings
 from bot.store.embedded import embedded
-from bot.store.migrate import upgrade
 
 
 @asynccontextmanager
@@ -22,13 +21,16 @@ async def open_database(settings: Settings) -> AsyncIterator[str]:
     Raises:
         EmbeddedDatabaseError: There is no DATABASE_URL and the embedded server does not start.
     """
-    async with _reachable(settings) as url:
+    async with reach_database(settings) as url:
+        from bot.store.migrate import upgrade  # noqa: PLC0415 - Alembic is heavy, looks are light
+
         await asyncio.to_thread(upgrade, url)
         yield url
 
 
 @asynccontextmanager
-async def _reachable(settings: Settings) -> AsyncIterator[str]:
+async def reach_database(settings: Settings) -> AsyncIterator[str]:
+    """Give the URL of the database as it is; its tables may be behind this version."""
     if settings.database_url is not None:
         yield settings.database_url.get_secret_value()
         return
