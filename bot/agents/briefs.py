@@ -44,7 +44,7 @@ class CandidateBrief(Frozen):
     """One candidate and its evidence, as reducer, verifier and refuter see it.
 
     `suites` says per suite in one line how it went; `diff_text` and `test_log_text` are the bounded
-    excerpts of the evidence.
+    excerpts of the evidence; `guidance` is what the folders of the changed files add to the root's.
     """
 
     run: RunBrief
@@ -55,12 +55,14 @@ class CandidateBrief(Frozen):
     diff_text: str
     test_log_text: str
     workers: tuple[WorkerWords, ...] = ()
+    guidance: tuple[Guidance, ...] = ()
 
 
 class PlanBrief(Frozen):
-    """What the planner needs for the first plan."""
+    """What the planner needs for the first plan; `candidate` is what a revision starts from."""
 
     run: RunBrief
+    candidate: CandidateBrief | None = None
 
 
 class RepairBrief(Frozen):
@@ -78,10 +80,14 @@ class RepairBrief(Frozen):
 
 
 class WorkBrief(Frozen):
-    """What one worker needs. In a repair round `failures` and `candidate` say what did not pass."""
+    """What one worker needs. In a repair round `failures` and `candidate` say what did not pass.
+
+    `guidance` is what the folders of the item's paths add to the root's.
+    """
 
     run: RunBrief
     round: Round
     item: WorkItem
+    guidance: tuple[Guidance, ...] = ()
     failures: tuple[str, ...] = ()
     candidate: CandidateBrief | None = None

@@ -12,7 +12,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from bot.agents.briefs import CandidateBrief, PlanBrief, RepairBrief, RunBrief, WorkBrief
+from bot.agents.briefs import (
+    CandidateBrief,
+    Guidance,
+    PlanBrief,
+    RepairBrief,
+    RunBrief,
+    WorkBrief,
+)
 from bot.agents.material import DataBlocks
 from bot.agents.prompts import load_prompt
 from bot.contracts import Bindings
@@ -39,8 +46,8 @@ class Said:
 
 def plan_opening(brief: PlanBrief) -> tuple[Said, ...]:
     """How the planner's first plan begins."""
-    head = _head("planner", None, 0)
-    return _opening(brief.run, (), _join(head, load_prompt("planner")))
+    material = _candidate_material(DataBlocks(brief.run.run_id), brief.candidate)
+    return _opening(brief.run, material, _join(_head("planner", None, 0), load_prompt("planner")))
 
 
 def repair_opening(brief: RepairBrief) -> tuple[Said, ...]:
@@ -59,7 +66,10 @@ def repair_opening(brief: RepairBrief) -> tuple[Said, ...]:
 def work_opening(brief: WorkBrief) -> tuple[Said, ...]:
     """How one worker begins."""
     blocks = DataBlocks(brief.run.run_id)
-    material = _candidate_material(blocks, brief.candidate)
+    material = (
+        *_guidance(blocks, brief.guidance),
+        *_candidate_material(blocks, brief.candidate),
+    )
     if brief.failures:
         material = (*material, _failures(blocks, brief.failures))
     task = _join(
@@ -108,16 +118,12 @@ def _opening(run: RunBrief, material: Iterable[str], instructions: str) -> tuple
 
 def _common(run: RunBrief) -> str:
     blocks = DataBlocks(run.run_id)
-    guidance = [
-        blocks.block(f"guidance {g.path}", g.text, limit=GUIDANCE_LIMIT)
-        for g in run.guidance[:GUIDANCE_FILES]
-    ]
     files = (
         [blocks.block("repository map", run.repository_map, limit=MAP_LIMIT)]
         if run.repository_map
         else []
     )
-    return _join(load_prompt("common"), *guidance, *files)
+    return _join(load_prompt("common"), *_guidance(blocks, run.guidance), *files)
 
 
 def _run_material(run: RunBrief) -> Iterable[str]:
@@ -147,6 +153,7 @@ def _candidate_material(blocks: DataBlocks, brief: CandidateBrief | None) -> tup
         for worker in brief.workers
     ]
     return (
+        *_guidance(blocks, brief.guidance),
         blocks.block("changed files", _bullets(brief.changed_files), limit=LIST_LIMIT),
         blocks.block("diff of the candidate", brief.diff_text, limit=DIFF_LIMIT),
         blocks.block("suites", _bullets(brief.suites), limit=LIST_LIMIT),
@@ -166,6 +173,13 @@ def _head(role: str, task: str | None, round_: int) -> str:
 
 def _binding_lines(bindings: Bindings) -> str:
     return "\n".join(f"{name}: {value}" for name, value in bindings)
+
+
+def _guidance(blocks: DataBlocks, guidance: Sequence[Guidance]) -> tuple[str, ...]:
+    return tuple(
+        blocks.block(f"guidance {file.path}", file.text, limit=GUIDANCE_LIMIT)
+        for file in guidance[:GUIDANCE_FILES]
+    )
 
 
 def _failures(blocks: DataBlocks, failures: Sequence[str]) -> str:

@@ -77,6 +77,7 @@ async def test_a_worker_uses_its_tools_and_answers(play: Play, work_brief: WorkB
     }
     assert answer.usage.total_tokens == 660
     assert stage.model.count("worker", "fix-parser", 0) == 3
+    assert all(body["store"] is False for body in stage.model.bodies)
 
 
 @pytest.mark.parametrize("word", ["None", "null", " true ", "False"])

@@ -59,6 +59,7 @@ CANDIDATE = CandidateBrief(
     ),
     changed_files=(f"path {HOSTILE}",),
     suites=(f"suite {HOSTILE}",),
+    guidance=(Guidance(path="src/AGENTS.md", text=f"guidance {HOSTILE}"),),
     diff_text=f"diff {HOSTILE}",
     test_log_text=f"log {HOSTILE}",
     workers=(
@@ -70,11 +71,19 @@ CANDIDATE = CandidateBrief(
 )
 OPENINGS = {
     "plan": plan_opening(PlanBrief(run=RUN)),
+    "revision": plan_opening(PlanBrief(run=RUN, candidate=CANDIDATE)),
     "repair": repair_opening(
         RepairBrief(run=RUN, round=1, plan=PLAN, failures=(HOSTILE,), candidate=CANDIDATE)
     ),
     "work": work_opening(
-        WorkBrief(run=RUN, round=1, item=ITEM, failures=(HOSTILE,), candidate=CANDIDATE)
+        WorkBrief(
+            run=RUN,
+            round=1,
+            item=ITEM,
+            failures=(HOSTILE,),
+            candidate=CANDIDATE,
+            guidance=CANDIDATE.guidance,
+        )
     ),
     "summary": summary_opening(CANDIDATE),
     "verifier": review_opening("verifier", CANDIDATE),
@@ -110,6 +119,7 @@ def test_foreign_text_stays_in_its_blocks(opening: Sequence[Said]) -> None:
     ("opening", "head"),
     [
         ("plan", "Role: planner\nRound: 0\n"),
+        ("revision", "Role: planner\nRound: 0\n"),
         ("repair", "Role: planner\nRound: 1\n"),
         ("work", "Role: worker\nTask: fix\nRound: 1\n"),
         ("summary", "Role: reducer\nRound: 1\n"),

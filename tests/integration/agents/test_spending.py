@@ -4,29 +4,13 @@ from decimal import Decimal
 
 import pytest
 
-from bot.agents.budget import Allowance, Spent
-from bot.agents.ledger import RunLedger, allowances
+from bot.agents.budget import Spent
 from bot.agents.usage import Usage
 from bot.errors import StaleEpoch
-from bot.policy import LimitsPolicy
-from bot.settings import Ceilings
+from bot.spending import RunLedger
 from bot.store.database import Database
 from bot.store.runs import RunStore
 from tests.integration.store.make import make_run
-
-NO_CEILING = Ceilings(
-    tokens_per_run=None,
-    tokens_per_repository_day=None,
-    tokens_per_installation_day=None,
-    cost_per_run=None,
-    cost_per_repository_day=None,
-    cost_per_installation_day=None,
-    runs_per_installation=1,
-    queue_depth=1,
-    memory_bytes=1,
-    cpus=1,
-    disk_bytes=1,
-)
 
 
 @pytest.mark.postgres
@@ -38,7 +22,7 @@ async def test_spending_is_kept_with_the_run_and_counted_by_the_day(database: Da
     for run in (first, second):
         claim = await runs.claim(run.run_id)
         assert claim
-        ledgers.append(RunLedger(runs, claim.run, claim.epoch))
+        ledgers.append(RunLedger(runs, claim))
     usage = Usage(calls=1, input_tokens=70, cached_tokens=20, output_tokens=30)
     await ledgers[0].add(usage, Decimal("0.5"))
     await ledgers[1].add(usage, Decimal("0.25"))
@@ -57,22 +41,7 @@ async def test_a_stale_worker_cannot_spend(database: Database) -> None:
     run = await make_run(runs)
     claim = await runs.claim(run.run_id)
     assert claim
-    ledger = RunLedger(runs, claim.run, claim.epoch)
+    ledger = RunLedger(runs, claim)
     await runs.claim(run.run_id)
     with pytest.raises(StaleEpoch):
         await ledger.add(Usage(calls=1), Decimal(0))
-
-
-def test_the_lower_limit_counts() -> None:
-    """The operator's ceilings clamp what a repository allows itself, and limit whole days."""
-    limits = LimitsPolicy.model_validate({"tokens": 5_000, "cost": 3.5})
-    assert allowances(limits, NO_CEILING) == (
-        Allowance(scope="run", tokens=5_000, cost=Decimal("3.5")),
-    )
-    ceilings = NO_CEILING.model_copy(
-        update={"tokens_per_run": 4_000, "cost_per_run": Decimal(9), "cost_per_repository_day": 7}
-    )
-    assert allowances(limits, ceilings) == (
-        Allowance(scope="run", tokens=4_000, cost=Decimal("3.5")),
-        Allowance(scope="repository-day", cost=Decimal(7)),
-    )
