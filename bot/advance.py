@@ -8,14 +8,16 @@ the reconciler that looks for those it missed.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import assert_never
 
 import structlog
 
 from bot import gate
 from bot.bindings import BindingBroken
+from bot.clock import now
 from bot.contracts import CandidateEnvelope, Ending
-from bot.errors import AgentFailure, BudgetExceeded, Refusal
+from bot.errors import AgentFailure, BudgetExceeded, Refusal, RetryLater
 from bot.live import LiveRun, RunFailed
 from bot.live_run import open_run
 from bot.services import Services
@@ -29,6 +31,11 @@ log = structlog.get_logger()
 
 #: What ends a run in words instead of being tried again.
 EXPECTED = (RunFailed, BindingBroken, AgentFailure, BudgetExceeded, Refusal)
+#: GitHub sends no event when it has caught up with a push, so the gate looks again.
+SETTLE_SECONDS = 5
+#: How long GitHub may take to mark the pull request merged before we stop waiting for it.
+MERGED_PATIENCE = timedelta(minutes=5)
+MERGED_LOOK_SECONDS = 2
 PROMOTING = frozenset({RunState.APPROVED, RunState.PROMOTING})
 
 
@@ -126,7 +133,11 @@ async def decide(services: Services, live: LiveRun) -> None:
             )
             if approved:
                 await promote(services, live)
-        case gate.Waiting() | gate.Blocked() | gate.Paused() | gate.Voided():
+        case gate.Waiting(waits=waits):
+            await live.publisher.show_verdict(envelope, verdict)
+            if any(isinstance(wait, gate.ForSettling) for wait in waits):
+                await services.queue.defer_advance(live.run_id, delay_seconds=SETTLE_SECONDS)
+        case gate.Blocked() | gate.Paused() | gate.Voided():
             await live.publisher.show_verdict(envelope, verdict)
         case gate.Rejected() | gate.MergedElsewhere() | gate.Landed() | gate.BaseMoved():
             await Conductor(live, services.agno_db).reject(type(verdict).__name__)
@@ -186,6 +197,10 @@ def merged_elsewhere_sentence(merged: gate.MergedElsewhere) -> str:
 
 async def promote(services: Services, live: LiveRun) -> None:
     """Resume the workflow into Finalize; when the gate closed meanwhile, wait again."""
+    stored = await live.pieces.load("ending", Ending)
+    if stored is not None:  # a crash, or patience with GitHub, came after the decision
+        await end(services, live, stored)
+        return
     try:
         outcome = await Conductor(live, services.agno_db).resume()
     except GateClosed as closed:
@@ -222,6 +237,7 @@ async def end(services: Services, live: LiveRun, ending: Ending) -> None:
         return ending
 
     final = await live.pieces.once("ending", Ending, decided)
+    await await_merged(live, final)
     await live.publisher.conclude(final)
     await services.workshop.cancel(live.run_id)
     await services.runs.transition(
@@ -233,6 +249,24 @@ async def end(services: Services, live: LiveRun, ending: Ending) -> None:
         deadline_at=None,
     )
     await start_next(services, live)
+
+
+async def await_merged(live: LiveRun, ending: Ending) -> None:
+    """Come back later until GitHub has marked the pull request merged.
+
+    It does so by itself some moments after the push, on the default branch only; deleting the work
+    branch before that would close the pull request instead. Raises RetryLater.
+    """
+    pull_number = (await live.runs.get(live.run_id)).pull_number
+    if ending.outcome != "promoted" or pull_number is None:
+        return
+    if live.base_branch != live.request.default_branch:
+        return
+    pull = await live.github.pull(pull_number)
+    begun = await live.publisher.promoted_at()
+    if pull is None or pull.merged or (begun and now() - begun > MERGED_PATIENCE):
+        return
+    raise RetryLater(MERGED_LOOK_SECONDS, "GitHub has not marked the pull request merged yet.")
 
 
 async def start_next(services: Services, live: LiveRun) -> None:

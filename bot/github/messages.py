@@ -371,6 +371,14 @@ def ending_comment(view: RunView, ending: Ending) -> str:
     return f"{mention(view)} {ending_sentence(ending)}"
 
 
+def landed_comment(base: str, ending: Ending) -> str:
+    """Say where the commit went when GitHub cannot: it marks merges on the default branch only."""
+    return (
+        f"The candidate `{ending.sha}` is on `{escaped(base)}` now. GitHub marks pull requests "
+        "as merged on the default branch only, so this one is closed."
+    )
+
+
 # --- check runs ---------------------------------------------------------------------------------
 
 

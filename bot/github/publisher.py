@@ -10,6 +10,7 @@ import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from pydantic import AwareDatetime
 
@@ -126,7 +127,11 @@ class Publisher:
         return await self._comment(key, text, kind=EffectKind.COMMENT)
 
     async def _comment(self, key: str, text: str, *, kind: EffectKind) -> int:
-        number = self.request.issue_number
+        return await self._comment_on(self.request.issue_number, key, text, kind=kind)
+
+    async def _comment_on(
+        self, number: int, key: str, text: str, *, kind: EffectKind = EffectKind.COMMENT
+    ) -> int:
         mark = self.marks.mark(self.run_id, key)
 
         async def act() -> str:
@@ -145,7 +150,7 @@ class Publisher:
             f"comment:{key}",
             epoch=self.epoch,
             kind=kind,
-            intent={"issue": number},
+            intent={"number": number},
             act=act,
             find=find,
             undo=undo,
@@ -354,6 +359,11 @@ class Publisher:
         """Whether a push of this run's candidate to the base was ever begun."""
         return await self.effects.get(self.run_id, "promotion") is not None
 
+    async def promoted_at(self) -> datetime | None:
+        """Return when the push to the base was confirmed, by the database's clock."""
+        effect = await self.effects.get(self.run_id, "promotion")
+        return None if effect is None else effect.confirmed_at
+
     async def promote(self, envelope: CandidateEnvelope) -> Pushed | Moved | PushRefused:
         """Push the reviewed SHA to the base branch under a lease on the original base."""
         answers: list[Pushed | Moved | PushRefused] = []
@@ -394,8 +404,25 @@ class Publisher:
         await self._perform("gate:ending", EffectKind.CHECK_RUN_EDIT, act)
 
     async def _tidy(self, view: RunView, ending: Ending) -> None:
+        if ending.outcome == "promoted":
+            await self._close_unmarked(view, ending)
         if ending.outcome in {"promoted", "merged_elsewhere", "rejected", "cancelled"}:
             await self._delete_branch(view)
+
+    async def _close_unmarked(self, view: RunView, ending: Ending) -> None:
+        """Close a pull request that GitHub does not mark merged: its base is not the default."""
+        default = self.request.default_branch
+        base = self.pin.base_ref.removeprefix("refs/heads/")
+        if view.pull_number is None or base == default:
+            return
+        number, text = view.pull_number, messages.landed_comment(base, ending)
+
+        async def act() -> str:
+            await self.repository.update_pull(number, state="closed")
+            return str(number)
+
+        await self._comment_on(number, "landed", text)
+        await self._perform("pull:closed", EffectKind.PULL_REQUEST_EDIT, act)
 
     async def _delete_branch(self, view: RunView) -> None:
         if view.pull_number is None and await self.effects.get(self.run_id, "branch:0") is None:

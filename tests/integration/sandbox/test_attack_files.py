@@ -34,8 +34,10 @@ async def test_a_planted_link_is_not_followed_when_files_come_back(
     (workspace / "folder").mkdir()
     for script in (
         f"ln -s {victim} link; ln -s {victim}/file file-link; rmdir folder; ln -s {victim} folder",
-        ("rm link folder file-link; mkdir link folder; echo planted > file-link;"
-        "echo planted > link/file; echo planted > folder/file"),
+        (
+            "rm link folder file-link; mkdir link folder; echo planted > file-link;"
+            "echo planted > link/file; echo planted > folder/file"
+        ),
         f"rm -r link; ln -s {victim} link",
     ):
         outcome = await either.run(Job(command=("sh", "-c", script), workspace=workspace))
