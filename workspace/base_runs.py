@@ -6,7 +6,7 @@ commands that ended by themselves are kept: a timeout or a lack of memory may be
 
 import asyncio
 import secrets
-from collections import defaultdict
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from workspace.contracts import Frozen, RepositoryId, Sha256
 from workspace.judging import Observation
+from workspace.locks import exclusive
 
 
 class BaseRun(Frozen):
@@ -30,14 +31,13 @@ class BaseRuns:
     def __init__(self, folder: Path) -> None:
         """Keep runs below `folder`."""
         self._folder = folder
-        self._locks: defaultdict[Sha256, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def get_or_run(
         self, repository: RepositoryId, run_key: Sha256, run: Callable[[], Awaitable[BaseRun]]
     ) -> BaseRun:
         """Return the run of this key; whoever asks while it is being made waits for it."""
         path = self._folder / str(repository) / f"{run_key}.json"
-        async with self._locks[run_key]:
+        async with exclusive(path.with_suffix(".lock")):
             known = await asyncio.to_thread(_load, path)
             if known is not None:
                 return known
@@ -45,6 +45,16 @@ class BaseRuns:
             if made.observation.termination == "exit":
                 await asyncio.to_thread(_store, path, made)
             return made
+
+    async def tidy(self, *, older_than_seconds: float) -> None:
+        """Forget runs that were made longer ago; they are made again when they are wanted."""
+        await asyncio.to_thread(_remove_old, self._folder, older_than_seconds)
+
+
+def _remove_old(folder: Path, older_than_seconds: float) -> None:
+    for path in folder.glob("*/*.json"):
+        if time.time() - path.stat().st_mtime > older_than_seconds:
+            path.unlink(missing_ok=True)
 
 
 def _load(path: Path) -> BaseRun | None:

@@ -9,7 +9,6 @@ import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from workspace.contracts import SandboxLimits, Sha256, Suite, TestOutcome
 from workspace.environment import JUNIT_NAME, suite_environment
@@ -35,39 +34,37 @@ async def execute_suite(
     suite: Suite,
     workspace: Path,
     *,
+    scratch: Path,
     run_key: Sha256,
     deps: Path | None,
     limits: SandboxLimits,
     cpus: float,
 ) -> Execution:
-    """Run a suite's command once and read what it left.
+    """Run a suite's command once and read what it left in `scratch`, an empty folder.
 
     Raises:
         SandboxError: The sandbox failed, so nothing is known about the suite.
     """
+    outcome = await sandbox.run(
+        Job(
+            command=("/bin/sh", "-c", suite.run),
+            workspace=workspace,
+            read_only=True,
+            env=suite_environment(),
+            deps=deps,
+            scratch=scratch,
+            limits=Limits(
+                wall_seconds=suite.timeout_seconds,
+                memory_bytes=limits.memory_bytes,
+                cpus=cpus,
+                disk_bytes=limits.disk_bytes,
+            ),
+        )
+    )
+    junit, problem = (
+        await asyncio.to_thread(_read_report, scratch / JUNIT_NAME) if suite.junit else (None, "")
+    )
     outcomes: tuple[TestOutcome, ...] = ()
-    with TemporaryDirectory(prefix="ultracode-out-") as scratch:
-        outcome = await sandbox.run(
-            Job(
-                command=("/bin/sh", "-c", suite.run),
-                workspace=workspace,
-                read_only=True,
-                env=suite_environment(),
-                deps=deps,
-                scratch=Path(scratch),
-                limits=Limits(
-                    wall_seconds=suite.timeout_seconds,
-                    memory_bytes=limits.memory_bytes,
-                    cpus=cpus,
-                    disk_bytes=limits.disk_bytes,
-                ),
-            )
-        )
-        junit, problem = (
-            await asyncio.to_thread(_read_report, Path(scratch, JUNIT_NAME))
-            if suite.junit
-            else (None, "")
-        )
     if junit is not None:
         outcomes, problem = read_outcomes(junit)
     return Execution(

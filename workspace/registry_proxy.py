@@ -12,13 +12,13 @@ httpcore's. (mitmproxy would do the same; its releases cannot be installed besid
 
 import asyncio
 import ipaddress
+import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 import h11
@@ -66,27 +66,19 @@ class RunningProxy:
 
 @asynccontextmanager
 async def run_registry_proxy(
-    rules: Iterable[Rule], upstream: Upstream | None = None
+    rules: Iterable[Rule], folder: Path, upstream: Upstream | None = None
 ) -> AsyncIterator[RunningProxy]:
-    """Run a proxy as long as the context lasts; its socket has a short path, as sockets need.
+    """Run a proxy as long as the context lasts.
 
     Args:
         rules: What may be read.
+        folder: Where its socket and certificate are put.
         upstream: How registries are reached.
     """
-    with TemporaryDirectory(prefix="ultracode-net-") as folder:
-        running = RunningProxy(
-            socket=Path(folder, "socket"), authority=Path(folder, "authority.pem"), refused=[]
-        )
-        async with _listen(rules, upstream or Upstream(), running):
-            yield running
-
-
-@asynccontextmanager
-async def _listen(
-    rules: Iterable[Rule], upstream: Upstream, running: RunningProxy
-) -> AsyncIterator[None]:
-    authority = Authority()
+    authority, upstream = Authority(), upstream or Upstream()
+    running = RunningProxy(
+        socket=folder / "registries.sock", authority=folder / "registries.pem", refused=[]
+    )
     running.authority.write_bytes(authority.certificate)
     async with httpcore.AsyncConnectionPool(
         ssl_context=upstream.trust,
@@ -95,14 +87,28 @@ async def _listen(
     ) as pool:
         door = _Door({rule.host: rule.prefixes for rule in rules}, authority, pool, running.refused)
         server = await asyncio.start_unix_server(
-            door.welcome, path=running.socket, limit=_HEAD_BYTES
+            door.welcome, sock=_bind(running.socket), limit=_HEAD_BYTES
         )
-        running.socket.chmod(0o666)
         try:
-            yield
+            yield running
         finally:
             server.close()
             await door.close()
+
+
+def _bind(path: Path) -> socket.socket:
+    """Return a socket at a path of any length, though an address holds 108 bytes (unix(7))."""
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        bound.bind(f"/proc/self/fd/{folder}/{path.name}")
+    except OSError:
+        bound.close()
+        raise
+    finally:
+        os.close(folder)
+    path.chmod(0o666)
+    return bound
 
 
 class _Resolver(httpcore.AsyncNetworkBackend):

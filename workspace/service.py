@@ -61,6 +61,7 @@ from workspace.tools import Bench, TreeTools, WorkerTools
 from workspace.trees import Trees
 
 KEEP_CANDIDATES_SECONDS = 60 * 24 * 3600.0
+KEEP_UNUSED_SECONDS = 30 * 24 * 3600.0
 
 
 class Workshop:
@@ -106,14 +107,18 @@ class Workshop:
         self._promoter = Promoter(self._mirrors, self._trees)
         self._tree_store = MirrorTrees(self._mirrors, self._trees)
         self._dependencies = Dependencies(
-            data_dir / "dependencies", sandbox=sandbox, trees=self._tree_store
+            data_dir / "dependencies",
+            sandbox=sandbox,
+            trees=self._tree_store,
+            temporary=self._own / "set-up",
         )
+        self._base_runs = BaseRuns(data_dir / "base-runs")
         self._suites = SuiteRunner(
             sandbox=sandbox,
             trees=self._tree_store,
             artifacts=artifacts,
             dependencies=self._dependencies,
-            base_runs=BaseRuns(data_dir / "base-runs"),
+            base_runs=self._base_runs,
             checkouts=self._own / "checkouts",
         )
         self._jobs = RunningJobs()
@@ -362,6 +367,8 @@ class Workshop:
         """Remove what nobody owns: at start, and every minute."""
         await self._pool.reap()
         await asyncio.to_thread(self._remove_leftovers)
+        await self._dependencies.tidy(older_than_seconds=KEEP_UNUSED_SECONDS)
+        await self._base_runs.tidy(older_than_seconds=KEEP_UNUSED_SECONDS)
         for repository in self._mirrors.repositories():
             if self._pool.idle(repository):
                 await self._mirrors.tidy(repository, older_than_seconds=KEEP_CANDIDATES_SECONDS)

@@ -15,14 +15,13 @@ The convention a `setup` command can rely on:
 
 import asyncio
 import contextlib
-import errno
 import hashlib
 import os
 import platform
 import secrets
 import shutil
 import stat
-from collections import defaultdict
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -35,6 +34,7 @@ from workspace.digest import canonical_digest
 from workspace.environment import setup_environment
 from workspace.errors import WorkspaceRefusal
 from workspace.globs import parse_glob
+from workspace.locks import exclusive
 from workspace.registries import rules_of
 from workspace.registry_proxy import RunningProxy, Upstream, run_registry_proxy
 from workspace.sandbox.backend import DEPS, Job, Limits, Outcome, ReadOnlyMount, Sandbox
@@ -112,21 +112,23 @@ class Dependencies:
         *,
         sandbox: Sandbox,
         trees: TreeStore,
+        temporary: Path,
         upstream: Upstream | None = None,
     ) -> None:
         """Keep dependencies below `folder`.
 
         Args:
-            folder: Sandbox users must be able to reach it.
+            folder: Shared by all processes of this machine.
             sandbox: Where set-up runs; one that denies no network gives set-up the host's.
             trees: The mirror's objects.
+            temporary: A folder of this process, on the same file system, removed when it is gone.
             upstream: How registries are reached; None: as this host reaches the internet.
         """
         self._folder = folder
+        self._temporary = temporary
         self._upstream = upstream
         self._sandbox = sandbox
         self._trees = trees
-        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def seal(self, pin: RunPin) -> SealedDependencies | None:
         """Return the run's dependencies, installing them unless they are there.
@@ -140,10 +142,16 @@ class Dependencies:
         inputs = await self._inputs(pin, pin.setup)
         key = dependency_key(pin.repo.id, pin.setup, pin.sandbox, inputs)
         home = self._folder / str(pin.repo.id) / key
-        async with self._locks[key]:
+        async with exclusive(home.with_suffix(".lock")):
             if not (home / "seal.json").exists():
                 await self._install(pin, pin.setup, inputs, home)
-        return await asyncio.to_thread(_load, home)
+            return await asyncio.to_thread(_load, home)
+
+    async def tidy(self, *, older_than_seconds: float) -> None:
+        """Remove dependencies that no run has asked for since."""
+        for path in await asyncio.to_thread(lambda: list(self._folder.glob("*/*/seal.json"))):
+            async with exclusive(path.parent.with_suffix(".lock")):
+                await asyncio.to_thread(_remove_unused, path.parent, older_than_seconds)
 
     async def _inputs(self, pin: RunPin, setup: Setup) -> Entries:
         base = await self._trees.entries(pin.repo.id, pin.original_base_sha)
@@ -161,7 +169,7 @@ class Dependencies:
         return found
 
     async def _install(self, pin: RunPin, setup: Setup, inputs: Entries, home: Path) -> None:
-        staging = home.with_name(f".{home.name}.{secrets.token_hex(6)}")
+        staging = self._temporary / secrets.token_hex(8)
         folders = {name: staging / name for name in ("inputs", "deps")}
         try:
             await asyncio.to_thread(_make_folders, staging, *folders.values())
@@ -188,7 +196,7 @@ class Dependencies:
         )
         if setup.network and self._sandbox.guarantees.get("network_denied", True):
             rules = rules_of(setup.network)
-            async with run_registry_proxy(rules, self._upstream) as proxy:
+            async with run_registry_proxy(rules, inputs.parent, self._upstream) as proxy:
                 outcome = await self._sandbox.run(_through(proxy, job))
             refused = proxy.refused
         else:  # nothing to open, or `local`, which denies no network: under trust only
@@ -261,15 +269,13 @@ def _seal(staging: Path, home: Path) -> None:
         "importable": _importable(deps / "python"),
     }
     shutil.rmtree(staging / "inputs")
+    _remove(home)
     (staging / "seal.json").write_bytes(orjson.dumps(seal))
-    try:
-        staging.rename(home)
-    except OSError as error:  # another process was faster: its result is as good
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise
+    staging.rename(home)
 
 
 def _load(home: Path) -> SealedDependencies:
+    os.utime(home / "seal.json")
     seal = orjson.loads((home / "seal.json").read_bytes())
     return SealedDependencies(
         folder=home / "deps", seal=seal["seal"], importable=tuple(seal["importable"])
@@ -322,6 +328,12 @@ def _importable(folder: Path) -> list[str]:
             if entry.is_dir() or entry.name.endswith((".py", ".so")):
                 names.add(entry.name.split(".", 1)[0])
     return sorted(name for name in names - {"bin", "__pycache__"} if name.isidentifier())
+
+
+def _remove_unused(home: Path, older_than_seconds: float) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if time.time() - (home / "seal.json").stat().st_mtime > older_than_seconds:
+            _remove(home)
 
 
 def _remove(folder: Path) -> None:

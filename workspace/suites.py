@@ -319,15 +319,17 @@ class SuiteRunner:
     async def _execute(
         self, bench: _Bench, suite: Suite, folder: Path, run_key: Sha256
     ) -> Execution:
-        return await execute_suite(
-            self._sandbox,
-            suite,
-            folder,
-            run_key=run_key,
-            deps=bench.deps.folder if bench.deps else None,
-            limits=bench.pin.sandbox,
-            cpus=bench.cpus_each,
-        )
+        async with self._folder() as scratch:
+            return await execute_suite(
+                self._sandbox,
+                suite,
+                folder,
+                scratch=scratch,
+                run_key=run_key,
+                deps=bench.deps.folder if bench.deps else None,
+                limits=bench.pin.sandbox,
+                cpus=bench.cpus_each,
+            )
 
     async def _write(self, bench: _Bench, entries: Entries) -> str:
         """Store a tree to run on; Node finds sealed packages only by a link beside its code."""

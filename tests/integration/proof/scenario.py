@@ -101,7 +101,12 @@ class Proof:
         self.repository = GitRepository(folder / "repository.git")
         self.artifacts = FolderArtifacts(folder / "artifacts")
         self.sandbox = sandbox
-        self.dependencies = Dependencies(shared / "deps", sandbox=sandbox, trees=self.repository)
+        self.dependencies = Dependencies(
+            shared / "deps",
+            sandbox=sandbox,
+            trees=self.repository,
+            temporary=folder / "temporary",
+        )
         self.runner = SuiteRunner(
             sandbox=sandbox,
             trees=self.repository,

@@ -11,6 +11,7 @@ from tests.integration.proof.conftest import PYTEST, PYTEST_SETUP
 from tests.integration.proof.registry import LoopbackRegistries, run_registries
 from tests.integration.proof.scenario import FIX, REPOSITORY, RUN, TINY_FILES, Proof, make_pin
 from workspace.contracts import RepoRef, RunPin, Setup, Suite
+from workspace.errors import WorkspaceRefusal
 from workspace.registries import Rule
 from workspace.registry_proxy import run_registry_proxy
 from workspace.sandbox.backend import Sandbox
@@ -63,7 +64,12 @@ async def test_setup_runs_once_for_equal_inputs(proof: Proof, tmp_path: Path) ->
     setup = Setup(run="date +%s%N > $ULTRACODE_DEPS/when", inputs=("requirements.txt",))
     run = pin(proof, setup)
     first, second = (
-        Dependencies(tmp_path / "once", sandbox=proof.sandbox, trees=proof.repository)
+        Dependencies(
+            tmp_path / "once",
+            sandbox=proof.sandbox,
+            trees=proof.repository,
+            temporary=tmp_path / "temporary",
+        )
         for _ in range(2)
     )
     sealed = await asyncio.gather(*(first.seal(run) for _ in range(4)))
@@ -95,7 +101,12 @@ async def test_the_seal_covers_the_content(tmp_path: Path, proof: Proof) -> None
     """What installs alike has one seal in any folder, what does not has another."""
 
     def elsewhere(name: str) -> Dependencies:
-        return Dependencies(tmp_path / name, sandbox=proof.sandbox, trees=proof.repository)
+        return Dependencies(
+            tmp_path / name,
+            sandbox=proof.sandbox,
+            trees=proof.repository,
+            temporary=tmp_path / "temporary",
+        )
 
     same = pin(proof, Setup(run="echo 1 > $ULTRACODE_DEPS/x; ln -s x $ULTRACODE_DEPS/y"))
     drifting = pin(proof, Setup(run="date +%s%N > $ULTRACODE_DEPS/x"))
@@ -118,10 +129,10 @@ async def test_the_seal_covers_the_content(tmp_path: Path, proof: Proof) -> None
 async def test_a_setup_that_fails_says_why(proof: Proof, setup: Setup, words: str) -> None:
     """The sentence names what went wrong, and nothing stays behind."""
     run = pin(proof, setup)
-    with pytest.raises(Exception, match=words):
-        await proof.dependencies.seal(run)
-    with pytest.raises(Exception, match=words):
-        await proof.dependencies.seal(run)
+    for _ in range(2):
+        with pytest.raises(WorkspaceRefusal, match=words):
+            await proof.dependencies.seal(run)
+    assert list((proof.folder / "temporary").glob("*")) == []
 
 
 # --- the network ----------------------------------------------------------------------------------
@@ -141,6 +152,7 @@ def dependencies(
         tmp_path / "networked",
         sandbox=sandbox,
         trees=proof.repository,
+        temporary=tmp_path / "temporary",
         upstream=registries.upstream,
     )
 
@@ -201,9 +213,9 @@ async def test_without_a_name_in_policy_there_is_no_network(
     assert len(registries.requests) == before
 
 
-async def test_a_name_that_leads_inside_is_refused() -> None:
+async def test_a_name_that_leads_inside_is_refused(tmp_path: Path) -> None:
     """An allowed name that resolves to an address of this network is not reached."""
-    async with run_registry_proxy([Rule("localhost", ("/",))]) as proxy:
+    async with run_registry_proxy([Rule("localhost", ("/",))], tmp_path) as proxy:
         reader, writer = await asyncio.open_unix_connection(str(proxy.socket))
         writer.write(b"CONNECT localhost:443 HTTP/1.1\r\n\r\n")
         assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
@@ -228,3 +240,21 @@ async def test_under_trust_the_local_runner_installs_as_well(
     assert report.passed, log.decode()
     assert (report.sandbox, report.suites[0].canary) == ("local", "failed")
     assert not report.guarantees["network_denied"]
+
+
+async def test_unused_dependencies_go(proof: Proof, tmp_path: Path) -> None:
+    """What no run has asked for in a while is removed, and installed again when it is wanted."""
+    dependencies = Dependencies(
+        tmp_path / "unused",
+        sandbox=proof.sandbox,
+        trees=proof.repository,
+        temporary=tmp_path / "temporary",
+    )
+    run = pin(proof, Setup(run="echo 1 > $ULTRACODE_DEPS/x"))
+    sealed = await dependencies.seal(run)
+    assert sealed
+    await dependencies.tidy(older_than_seconds=3600)
+    assert sealed.folder.is_dir()
+    await dependencies.tidy(older_than_seconds=-1)
+    assert not sealed.folder.exists()
+    assert await dependencies.seal(run) == sealed
