@@ -17,14 +17,9 @@ from evals.loopback.errors import GitHubError, invalid, not_found
 from evals.loopback.faults import KINDS, Fault
 from evals.loopback.ledger import state_of
 from evals.loopback.state import Json
-from evals.loopback.story import Story
+from evals.loopback.story import story_of
 
 router = APIRouter(prefix="/_loopback")
-
-
-def _story(request: Request) -> Story:
-    story: Story = request.app.state.story
-    return story
 
 
 async def _values(request: Request) -> Values:
@@ -37,14 +32,14 @@ async def _values(request: Request) -> Values:
 @router.get("/state")
 async def state(request: Request) -> Json:
     """Everything there is, from this GitHub's side: what invariants are asserted on."""
-    return await state_of(_story(request).world)
+    return await state_of(story_of(request).world)
 
 
 @router.get("/deliveries")
 async def deliveries(request: Request) -> list[Json]:
     """Every delivery to any App, oldest first."""
     shown = ("id", "guid", "event", "action", "redelivery", "status", "status_code")
-    return [{key: getattr(d, key) for key in shown} for d in _story(request).deliveries]
+    return [{key: getattr(d, key) for key in shown} for d in story_of(request).deliveries]
 
 
 @router.get("/journal")
@@ -52,14 +47,14 @@ async def journal(request: Request) -> list[Json]:
     """Every REST and GraphQL call so far, without bodies."""
     return [
         {"method": e.method, "path": e.path, "query": e.query, "status": e.status}
-        for e in _story(request).journal
+        for e in story_of(request).journal
     ]
 
 
 @router.post("/settle", status_code=204)
 async def settle(request: Request) -> Response:
     """Wait until background work and webhooks are done."""
-    await _story(request).settle()
+    await story_of(request).settle()
     return Response(status_code=204)
 
 
@@ -67,7 +62,7 @@ async def settle(request: Request) -> Response:
 async def set_webhook(request: Request) -> Json:
     """Set where the first App's webhooks go: `{"url": …}`; null for nowhere."""
     url = (await _values(request)).maybe_text("url")
-    _story(request).set_webhook_url(url)
+    story_of(request).set_webhook_url(url)
     return {"url": url}
 
 
@@ -77,21 +72,21 @@ async def add_fault(request: Request) -> Json:
     values = (await _values(request)).all
     if values.get("kind") not in KINDS or not set(values) <= set(Fault.__dataclass_fields__):
         raise invalid(f"kind is one of {', '.join(KINDS)}; fields are those of Fault")
-    _story(request).go_wrong(Fault(**values))
+    story_of(request).go_wrong(Fault(**values))
     return values
 
 
 @router.get("/faults")
 async def list_faults(request: Request) -> list[Json]:
     """Every fault with how often it has struck."""
-    return [vars(fault) for fault in _story(request).served.misbehaving.faults]
+    return [vars(fault) for fault in story_of(request).faults]
 
 
 @router.delete("/faults", status_code=204)
 async def clear_faults(request: Request) -> Response:
     """Let everything go right again, webhooks too."""
-    _story(request).served.misbehaving.faults.clear()
-    _story(request).webhooks.rules.clear()
+    story_of(request).faults.clear()
+    story_of(request).webhooks.rules.clear()
     return Response(status_code=204)
 
 
@@ -101,15 +96,15 @@ async def add_hook_fault(request: Request) -> Json:
     values = (await _values(request)).all
     if values.get("fault") not in ("drop", "duplicate", "reorder", "delay"):
         raise invalid("fault is one of drop, duplicate, reorder, delay")
-    _story(request).lose_webhooks(HookRule(**values))
+    story_of(request).lose_webhooks(HookRule(**values))
     return values
 
 
 @router.patch("/settings")
 async def change_settings(request: Request) -> Json:
     """Change lags, clock and limits; only what is named."""
-    story, values = _story(request), (await _values(request)).all
-    world, limits = story.world, story.served.limits
+    story, values = story_of(request), (await _values(request)).all
+    world, limits = story.world, story.limits
     for name in ("pull_head_lag_seconds", "merged_lag_seconds"):
         setattr(world, name, float(values.get(name, getattr(world, name))))
     for name in ("requests_per_hour", "writes_per_minute", "writes_per_hour", "enforce_writes"):
@@ -127,7 +122,7 @@ async def change_settings(request: Request) -> Json:
 @router.post("/press", status_code=204)
 async def press(request: Request) -> Response:
     """Press a check run's own button: `{repository, check_run, identifier, as_user}`."""
-    story, values = _story(request), await _values(request)
+    story, values = story_of(request), await _values(request)
     repository = story.repository(values.maybe_text("repository"))
     wanted = values.number("check_run")
     run = next((r for r in repository.check_runs() if r.id == wanted), None)
@@ -141,14 +136,14 @@ async def press(request: Request) -> Response:
 @router.post("/users/{key}/delete", status_code=204)
 async def delete_user(request: Request, key: str) -> Response:
     """Delete an account; its token is dead, its reviews have no user."""
-    _story(request).delete_user(key)
+    story_of(request).delete_user(key)
     return Response(status_code=204)
 
 
 @router.post("/installation/{act}", status_code=204)
 async def befall(request: Request, act: str) -> Response:
     """What befalls the first App's installation: suspend, unsuspend, uninstall."""
-    story = _story(request)
+    story = story_of(request)
     acts = {"suspend": story.suspend, "unsuspend": story.unsuspend, "uninstall": story.uninstall}
     if act not in acts:
         raise not_found()

@@ -14,22 +14,11 @@ from evals.loopback import installing, manifests, shapes, signin
 from evals.loopback.auth import Actor
 from evals.loopback.errors import GitHubError, forbidden, invalid, not_found
 from evals.loopback.forms import demand_same_site
-from evals.loopback.manifests import Registrations
-from evals.loopback.pages import show, story_of
-from evals.loopback.signin import SignIns
+from evals.loopback.pages import show
 from evals.loopback.state import Account, App, Json
+from evals.loopback.story import story_of
 
 router = APIRouter()
-
-
-def _registrations(request: Request) -> Registrations:
-    known: Registrations = request.app.state.registrations
-    return known
-
-
-def _signins(request: Request) -> SignIns:
-    known: SignIns = request.app.state.signins
-    return known
 
 
 async def _fields(request: Request) -> dict[str, str]:
@@ -78,7 +67,7 @@ async def create_app(request: Request) -> Response:
     owner = world.account(fields["owner"]) if fields.get("owner") else who
     if owner is None:
         raise not_found()
-    code = _registrations(request).register(world, owner, manifest)
+    code = story_of(request).registrations.register(world, owner, manifest)
     return _back(manifest["redirect_url"], code=code, state=fields.get("state", ""))
 
 
@@ -86,7 +75,7 @@ async def create_app(request: Request) -> Response:
 async def convert(request: Request, code: str) -> Json:
     """Exchange the code for the App and its secrets, once."""
     world = story_of(request).world
-    app = _registrations(request).exchange(world, code)
+    app = story_of(request).registrations.exchange(world, code)
     if app is None:
         raise not_found()
     return {
@@ -154,7 +143,7 @@ async def give_consent(request: Request) -> Response:
     if fields.get("code_challenge") and fields.get("code_challenge_method") != "S256":
         raise GitHubError(422, "code_challenge_method must be S256")
     challenge = fields.get("code_challenge") or None
-    code = _signins(request).consent(
+    code = story_of(request).signins.consent(
         story_of(request).world, app, account, redirect_uri=redirect, challenge=challenge
     )
     return _back(redirect, code=code, state=state)
@@ -178,7 +167,7 @@ async def access_token(request: Request) -> Response:
         values = {key: str(value) for key, value in (await request.json()).items()}
     else:
         values = {**dict(request.query_params), **await _fields(request)}
-    answer = _signins(request).token(story_of(request).world, values)
+    answer = story_of(request).signins.token(story_of(request).world, values)
     if "json" in request.headers.get("accept", ""):
         return JSONResponse(answer)
     return PlainTextResponse(urlencode(answer), media_type="application/x-www-form-urlencoded")

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import fnmatch
 import json
+import socket
+import struct
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -58,10 +60,6 @@ class Fault:
         return True
 
 
-class ResetConnectionError(Exception):
-    """Ends a connection without an answer: uvicorn closes it when an application raises."""
-
-
 @dataclass
 class _Answer:
     messages: list[Message]
@@ -72,24 +70,19 @@ class _Answer:
 
 
 class Misbehaving:
-    """The ASGI layer that applies faults; control calls and pages never go wrong."""
+    """The ASGI layer that applies faults; the switchboard never goes wrong."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, faults: list[Fault]) -> None:
         self.app = app
-        self.faults: list[Fault] = []
+        self._faults = faults
         self._seen: dict[str, _Answer] = {}
-
-    def add(self, fault: Fault) -> Fault:
-        """Let something go wrong from now on."""
-        self.faults.append(fault)
-        return fault
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a call on, unless a fault takes it."""
         if scope["type"] != "http" or scope["path"].startswith("/_loopback"):
             await self.app(scope, receive, send)
             return
-        fault = next((f for f in self.faults if f.takes(scope["method"], scope["path"])), None)
+        fault = next((f for f in self._faults if f.takes(scope["method"], scope["path"])), None)
         if fault is None:
             await self._remembering(scope, receive, send)
             return
@@ -105,7 +98,7 @@ class Misbehaving:
         elif fault.kind in ("error_after", "timeout_after", "reset_after"):
             await self._after(fault, scope, receive, send)
         elif fault.kind == "reset":
-            raise ResetConnectionError(scope["path"])
+            await _hang_up(receive)
         else:
             await _refusal(fault).send(send)
 
@@ -121,7 +114,7 @@ class Misbehaving:
             return
         if fault.kind == "timeout_after":
             await asyncio.sleep(fault.seconds or 3600)
-        raise ResetConnectionError(scope["path"])
+        await _hang_up(receive)
 
     async def _remembering(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a call on, keeping good answers to GETs for later staleness."""
@@ -135,6 +128,18 @@ class Misbehaving:
         await self.app(scope, receive, keep if is_get else send)
         if is_get and messages and messages[0].get("status") == 200:  # noqa: PLR2004
             self._seen[_key(scope)] = _Answer(messages)
+
+
+async def _hang_up(receive: Receive) -> None:
+    """Reset the connection without a word, which ASGI has no message for.
+
+    uvicorn hands out `receive` as a method of the object that owns the connection.
+    """
+    transport: asyncio.Transport = receive.__self__.transport  # type: ignore[attr-defined]
+    line = transport.get_extra_info("socket")
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()
+    await asyncio.sleep(0.01)  # lets uvicorn notice that nobody waits for an answer
 
 
 def _key(scope: Scope) -> str:

@@ -17,9 +17,10 @@ from fastapi.responses import RedirectResponse, Response
 from evals.loopback import checks, issues, pulls, reviews
 from evals.loopback.auth import Actor
 from evals.loopback.errors import GitHubError, forbidden
-from evals.loopback.pages import REMEMBERED, repository_of, show_refusal, story_of
+from evals.loopback.pages import REMEMBERED, repository_of, show_refusal
 from evals.loopback.reviews import LineComment
 from evals.loopback.state import Issue, PullRequest, Repository, World
+from evals.loopback.story import story_of
 
 router = APIRouter()
 

@@ -22,9 +22,10 @@ import uvicorn
 from evals.loopback import housekeeping, installing
 from evals.loopback.auth import Actor, mint_installation_token, mint_user_token
 from evals.loopback.deliveries import Webhooks
-from evals.loopback.git_http import HookServer
+from evals.loopback.limits import Limits
 from evals.loopback.people import CAST, Person
-from evals.loopback.server import create_app
+from evals.loopback.push_hook import HookServer
+from evals.loopback.server import serve
 from evals.loopback.state import Account, App, Installation, Json, Repository, World
 from evals.loopback.story import Story
 
@@ -194,15 +195,15 @@ async def running(
     (folder / "gitconfig").write_text(_GITCONFIG)
     hooks = HookServer(world, folder)
     await hooks.start()
-    served = create_app(world, webhooks, hooks)
-    github = LoopbackGitHub(world=world, webhooks=webhooks, served=served, folder=folder)
-    served.app.state.story = github
+    github = LoopbackGitHub(
+        world=world, webhooks=webhooks, hooks=hooks, limits=Limits(world), folder=folder
+    )
     github._people()  # noqa: SLF001 - the one place that builds a GitHub
     for full_name, source in dict(repos).items():
         await github.add_repository(full_name, Path(source), private=private)
     first = next(iter(world.repositories.values()))
     github._apps(first.owner, webhook_url)  # noqa: SLF001
-    server = _Server(uvicorn.Config(served.application, log_level="critical", lifespan="off"))
+    server = _Server(uvicorn.Config(serve(github), log_level="critical", lifespan="off"))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         yield github
@@ -210,6 +211,8 @@ async def running(
         server.should_exit = True
         server.force_exit = True
         await serving
+        for call in list(server.server_state.tasks):
+            call.cancel()
         for task in list(world.pending):
             task.cancel()
         await webhooks.close()

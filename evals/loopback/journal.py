@@ -28,12 +28,17 @@ class Exchange:
     json: bool  # whether the answer says that it is JSON
 
 
-class Journal:
+def new_journal() -> deque[Exchange]:
+    """An empty journal that forgets the oldest when it is full."""
+    return deque(maxlen=_KEPT)
+
+
+class Journaling:
     """The ASGI layer that keeps exchanges."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, journal: deque[Exchange]) -> None:
         self.app = app
-        self.exchanges: deque[Exchange] = deque(maxlen=_KEPT)
+        self._journal = journal
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a call on and keep what was said."""
@@ -58,7 +63,7 @@ class Journal:
             await self.app(scope, hear, say)
         finally:
             headers = {name.lower(): value for name, value in start["headers"]}
-            self.exchanges.append(
+            self._journal.append(
                 Exchange(
                     method=scope["method"],
                     path=scope["path"],

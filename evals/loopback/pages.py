@@ -20,7 +20,7 @@ from evals.loopback.errors import GitHubError, not_found
 from evals.loopback.people import Person
 from evals.loopback.shapes.users import ghost, moment
 from evals.loopback.state import Account, CheckRun, Issue, PullRequest, Repository, World
-from evals.loopback.story import Story
+from evals.loopback.story import story_of
 
 router = APIRouter()
 REMEMBERED = "acting_as"
@@ -45,12 +45,6 @@ _TEMPLATES.filters |= {
     "login": _login,
     "moment": moment,
 }
-
-
-def story_of(request: Request) -> Story:
-    """The people and the world that the pages show."""
-    story: Story = request.app.state.story
-    return story
 
 
 def repository_of(world: World, owner: str, name: str) -> Repository:

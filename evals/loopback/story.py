@@ -7,10 +7,13 @@ the record. Every method obeys the same rules as the REST API and publishes the 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
+
+from fastapi import Request
 
 from evals.loopback import (
     checks,
@@ -26,10 +29,13 @@ from evals.loopback.auth import Actor, actor_of_token, mint_installation_token
 from evals.loopback.bare import GitPerson
 from evals.loopback.deliveries import Delivery, HookRule, Webhooks
 from evals.loopback.faults import Fault
-from evals.loopback.journal import Exchange
+from evals.loopback.journal import Exchange, new_journal
+from evals.loopback.limits import Limits
+from evals.loopback.manifests import Registrations
 from evals.loopback.people import Person
+from evals.loopback.push_hook import HookServer
 from evals.loopback.reviews import LineComment
-from evals.loopback.served import Served
+from evals.loopback.signin import SignIns
 from evals.loopback.state import (
     App,
     CheckRun,
@@ -47,16 +53,28 @@ from evals.loopback.state import (
 )
 
 Who = str | Person | App
+SCOPE = "loopback.story"  # where a request carries the GitHub that it reached
+
+
+def story_of(request: Request) -> Story:
+    """The GitHub that a request reached; one application serves all of a process."""
+    story: Story = request.scope[SCOPE]
+    return story
 
 
 @dataclass
 class Story:
-    """A world with people in it."""
+    """A world with people in it, and everything that serves them."""
 
     world: World
     webhooks: Webhooks
-    served: Served
+    hooks: HookServer
+    limits: Limits
     people: dict[str, Person] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+    exchanges: deque[Exchange] = field(default_factory=new_journal)
+    registrations: Registrations = field(default_factory=Registrations)
+    signins: SignIns = field(default_factory=SignIns)
     app: App = field(init=False)
 
     def set_webhook_url(self, url: str | None) -> None:
@@ -408,7 +426,8 @@ class Story:
 
     def go_wrong(self, fault: Fault) -> Fault:
         """Let the next matching calls go wrong."""
-        return self.served.misbehaving.add(fault)
+        self.faults.append(fault)
+        return fault
 
     def lose_webhooks(self, rule: HookRule) -> HookRule:
         """Let the next matching deliveries go wrong."""
@@ -422,7 +441,7 @@ class Story:
     @property
     def journal(self) -> list[Exchange]:
         """What was said over REST and GraphQL so far, oldest first."""
-        return list(self.served.journal.exchanges)
+        return list(self.exchanges)
 
     @property
     def deliveries(self) -> list[Delivery]:

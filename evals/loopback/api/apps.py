@@ -12,6 +12,7 @@ from evals.loopback.deliveries import Delivery, Webhooks
 from evals.loopback.errors import GitHubError, forbidden, not_found
 from evals.loopback.shapes.deliveries import delivery_item, full_delivery
 from evals.loopback.state import Installation, Json, Repository, World
+from evals.loopback.story import story_of
 
 router = APIRouter()
 
@@ -19,32 +20,32 @@ router = APIRouter()
 @router.get("/app")
 async def get_app(request: Request, by: AsApp) -> Json:
     """The App itself."""
-    return shapes.app(request.app.state.world, by.app)
+    return shapes.app(story_of(request).world, by.app)
 
 
 @router.get("/app/installations")
 async def list_installations(call: Request, by: AsApp) -> Response:
     """Everywhere the App is installed."""
-    world: World = call.app.state.world
+    world = story_of(call).world
     found = [i for i in world.installations.values() if i.app is by.app and not i.deleted]
     return _paged(call, found)
 
 
 def _paged(request: Request, found: list[Installation]) -> Response:
-    world: World = request.app.state.world
+    world = story_of(request).world
     return Call(world, request, Actor()).paged(found, lambda i: shapes.installation(world, i))
 
 
 @router.get("/app/installations/{number}")
 async def get_installation(request: Request, by: AsApp, number: int) -> Json:
     """One installation."""
-    return shapes.installation(request.app.state.world, _own(request, by, number))
+    return shapes.installation(story_of(request).world, _own(request, by, number))
 
 
 @router.post("/app/installations/{number}/access_tokens", status_code=201)
 async def create_token(request: Request, by: AsApp, number: int) -> Json:
     """A token for an installation, narrowed to repositories and permissions where asked."""
-    world: World = request.app.state.world
+    world = story_of(request).world
     installation = _own(request, by, number)
     values = await _values(request)
     token = mint_installation_token(
@@ -57,7 +58,7 @@ async def create_token(request: Request, by: AsApp, number: int) -> Json:
 
 
 async def _values(request: Request) -> Values:
-    return await Call(request.app.state.world, request, Actor()).values()
+    return await Call(story_of(request).world, request, Actor()).values()
 
 
 def _chosen(world: World, installation: Installation, values: Values) -> list[Repository] | None:
@@ -81,26 +82,26 @@ def _chosen(world: World, installation: Installation, values: Values) -> list[Re
 async def delete_installation(request: Request, by: AsApp, number: int) -> Response:
     """The App uninstalls itself."""
     installation = _own(request, by, number)
-    installing.uninstall(request.app.state.world, installation, sender=by.app.bot)
+    installing.uninstall(story_of(request).world, installation, sender=by.app.bot)
     return Response(status_code=204)
 
 
 @router.put("/app/installations/{number}/suspended", status_code=204)
 async def suspend(request: Request, by: AsApp, number: int) -> Response:
     """The App suspends its own installation."""
-    installing.suspend(request.app.state.world, _own(request, by, number), by=by.app.bot)
+    installing.suspend(story_of(request).world, _own(request, by, number), by=by.app.bot)
     return Response(status_code=204)
 
 
 @router.delete("/app/installations/{number}/suspended", status_code=204)
 async def unsuspend(request: Request, by: AsApp, number: int) -> Response:
     """And takes that back."""
-    installing.unsuspend(request.app.state.world, _own(request, by, number), by=by.app.bot)
+    installing.unsuspend(story_of(request).world, _own(request, by, number), by=by.app.bot)
     return Response(status_code=204)
 
 
 def _own(request: Request, by: AppIdentity, number: int) -> Installation:
-    world: World = request.app.state.world
+    world = story_of(request).world
     installation = world.installations.get(number)
     if installation is None or installation.deleted or installation.app is not by.app:
         raise not_found()
@@ -110,7 +111,7 @@ def _own(request: Request, by: AppIdentity, number: int) -> Installation:
 @router.get("/repos/{owner}/{name}/installation")
 async def installation_of_repository(request: Request, by: AsApp, owner: str, name: str) -> Json:
     """The App's installation that covers a repository."""
-    world: World = request.app.state.world
+    world = story_of(request).world
     repository = world.repository(owner, name)
     installation = repository and world.installation(by.app, repository)
     if not installation:
@@ -122,7 +123,7 @@ async def installation_of_repository(request: Request, by: AsApp, owner: str, na
 @router.get("/users/{login}/installation")
 async def installation_of_account(request: Request, by: AsApp, login: str) -> Json:
     """The App's installation on an account."""
-    world: World = request.app.state.world
+    world = story_of(request).world
     every = (i for i in world.installations.values() if i.app is by.app and not i.deleted)
     found = next((i for i in every if i.account.login.casefold() == login.casefold()), None)
     if found is None:
@@ -199,7 +200,7 @@ async def list_deliveries(request: Request, by: AsApp) -> JSONResponse:
     shown = found[:size]
     headers = {}
     if len(found) > size:
-        world: World = request.app.state.world
+        world = story_of(request).world
         address = f"{world.api_url}/app/hook/deliveries?per_page={size}&cursor=v1_{shown[-1].id}"
         headers["Link"] = f'<{address}>; rel="next"'
     return JSONResponse([delivery_item(d) for d in shown], headers=headers)
@@ -226,8 +227,7 @@ def _delivery(request: Request, by: AppIdentity, number: int) -> Delivery:
 
 
 def _webhooks(request: Request) -> Webhooks:
-    webhooks: Webhooks = request.app.state.webhooks
-    return webhooks
+    return story_of(request).webhooks
 
 
 @router.get("/user/installations")

@@ -17,6 +17,7 @@ from fastapi.responses import JSONResponse
 from evals.loopback.auth import Actor, AppIdentity, Level, actor_from, app_from, can_see, demand
 from evals.loopback.errors import GitHubError, invalid_field, not_found
 from evals.loopback.state import Json, Repository, Role, World
+from evals.loopback.story import story_of
 
 T = TypeVar("T")
 _PAGE_DEFAULT = 30
@@ -148,7 +149,7 @@ class At(Call):
 
 
 def _call(request: Request) -> Call:
-    world: World = request.app.state.world
+    world = story_of(request).world
     return Call(world, request, actor_from(world, request.headers.get("authorization")))
 
 
@@ -174,7 +175,7 @@ def _moved(call: Call, repository: Repository, owner: str, name: str) -> GitHubE
 
 
 def _app(request: Request) -> AppIdentity:
-    return app_from(request.app.state.world, request.headers.get("authorization"))
+    return app_from(story_of(request).world, request.headers.get("authorization"))
 
 
 Caller = Annotated[Call, Depends(_call)]

@@ -8,8 +8,8 @@ from fastapi.responses import JSONResponse, Response
 from evals.loopback import shapes
 from evals.loopback.api.call import Caller
 from evals.loopback.errors import forbidden, not_found
-from evals.loopback.limits import Limits
 from evals.loopback.state import Json
+from evals.loopback.story import story_of
 
 router = APIRouter()
 
@@ -43,8 +43,7 @@ async def get_user_by_id(call: Caller, number: int) -> Json:
 @router.get("/rate_limit")
 async def rate_limit(request: Request, call: Caller) -> Json:
     """What is left of the hour; asking costs nothing."""
-    limits: Limits = request.app.state.limits
-    return limits.overview(call.actor)
+    return story_of(request).limits.overview(call.actor)
 
 
 @router.get("/meta")
