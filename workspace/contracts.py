@@ -216,6 +216,9 @@ class Candidate(Frozen):
     changed_files: tuple[ChangedFile, ...]
     diff_uri: str
     diff_digest: Sha256
+    pack: Artifact | None = Field(
+        default=None, description="the commit and its objects, for machines that never saw it"
+    )
 
     @property
     def changed(self) -> bool:
@@ -480,6 +483,14 @@ class WorkspaceService(Protocol):
         """Compose one commit on the original base from the records' tree entries."""
         ...
 
+    async def restore(self, run: RunPin, candidate: Candidate) -> None:
+        """Bring a stored candidate's commit to this machine, if it is not here."""
+        ...
+
+    async def recompose_on(self, run: RunPin, candidate: Candidate) -> Candidate | Conflict:
+        """Compose an earlier attempt's candidate anew on `run.original_base_sha`, by merging."""
+        ...
+
     async def test(self, run: RunPin, candidate: Candidate, suites: Sequence[Suite]) -> TestReport:
         """Run the suites on a fresh checkout of the candidate, and on the base (cached)."""
         ...
@@ -514,4 +525,8 @@ class WorkspaceService(Protocol):
 
     async def cancel(self, run_id: RunId) -> None:
         """Kill what runs for this run and wipe its workspaces."""
+        ...
+
+    async def reap(self) -> None:
+        """Remove what nobody owns any more: at start, and every minute."""
         ...
