@@ -23,7 +23,7 @@ from workspace.contracts import (
     git_path,
     path_bytes,
 )
-from workspace.errors import WorkspaceRefusal
+from workspace.errors import CommitMissing, WorkspaceRefusal
 from workspace.files import beginnings
 from workspace.freeze import collisions, load_links
 from workspace.git import Place
@@ -86,8 +86,8 @@ class Composer:
     ) -> Candidate:
         base = run.original_base_sha
         changes = await self._trees.changes(place, base, tree)
-        sha, diff = await asyncio.gather(
-            self._make(run, place, tree, round) if changes else _the_base(base),
+        (sha, pack), diff = await asyncio.gather(
+            self._make(run, place, tree, round) if changes else _nothing(base),
             self._store_diff(run, place, tree),
         )
         return Candidate(
@@ -100,12 +100,37 @@ class Composer:
             changed_files=tuple(change.as_changed_file() for change in changes),
             diff_uri=diff.uri,
             diff_digest=diff.sha256,
+            pack=pack,
         )
 
-    async def _make(self, run: RunPin, place: Place, tree: str, round: int) -> CommitSha:
-        sha = await self._trees.commit(place, tree, run.original_base_sha, run.commit)
+    async def restore(self, run: RunPin, candidate: Candidate) -> None:
+        """Import a candidate's commit from its stored pack.
+
+        Raises:
+            CommitMissing: it has none, or the pack does not hold it.
+        """
+
+        async def work(place: Place) -> None:
+            if candidate.pack is not None:
+                get = self._artifacts.get
+                pack = await get(run.repo.id, run.run_id, candidate.pack.sha256)
+                await self._trees.unpack(place, pack)
+            if not await self._mirrors.has(run.repo.id, candidate.sha):
+                raise CommitMissing(f"Candidate {candidate.sha} cannot be had any more.")
+            await self._mirrors.keep(run.repo.id, run.run_id, candidate.round, candidate.sha)
+
+        await self._mirrors.using(run.repo, work)
+
+    async def _make(
+        self, run: RunPin, place: Place, tree: str, round: int
+    ) -> tuple[CommitSha, Artifact]:
+        """Make the commit, name it, and keep its objects where other machines find them."""
+        base = run.original_base_sha
+        sha = await self._trees.commit(place, tree, base, run.commit)
         await self._mirrors.keep(run.repo.id, run.run_id, round, sha)
-        return sha
+        pack = await self._trees.pack_between(place, base, sha)
+        put = self._artifacts.put
+        return sha, await put(run.repo.id, run.run_id, pack, PACK_MEDIA_TYPE)
 
     async def _store_diff(self, run: RunPin, place: Place, tree: str) -> Artifact:
         content = await self._trees.diff(place, run.original_base_sha, tree)
@@ -153,8 +178,9 @@ class Composer:
         return _conflict(leaving, reason) if leaving else None
 
 
-async def _the_base(base: CommitSha) -> CommitSha:
-    return base
+async def _nothing(base: CommitSha) -> tuple[CommitSha, None]:
+    """Without a change the candidate is the base, which every machine can fetch."""
+    return base, None
 
 
 def find_conflict(records: Sequence[WorkerRecord]) -> Conflict | None:

@@ -178,7 +178,7 @@ class Workshop:
         """Check out `parent` for one worker. The same key gives the same workspace.
 
         Raises:
-            CommitMissing: `parent` is not to be had; `restore` composes it again.
+            CommitMissing: `parent` is not to be had; a candidate comes back by `restore`.
         """
         denials = _denials(run)
         await self._mirrors.fetch(run.repo, want=parent)
@@ -268,38 +268,27 @@ class Workshop:
             await self._tell(run, "composed", f"candidate {composed.sha[:12]}, {files} files")
         return composed
 
-    async def restore(
-        self, run: RunPin, rounds: Sequence[Sequence[WorkerRecord]], *, parent: CommitSha
-    ) -> None:
-        """Compose the candidates of earlier rounds again, on a machine that never saw them.
-
-        Args:
-            run: What the run pinned.
-            rounds: The stored records of rounds 0, 1, … in order.
-            parent: What round 0 started from.
+    async def restore(self, run: RunPin, candidate: Candidate) -> None:
+        """Bring a stored candidate's commit to this machine, if it is not here.
 
         Raises:
-            WorkspaceRefusal: the records no longer compose.
+            CommitMissing: it is in no branch and its pack is gone.
         """
-        for number, records in enumerate(rounds):
-            composed = await self.compose(run, records, round=number, parent=parent)
-            if isinstance(composed, Conflict):
-                raise WorkspaceRefusal(f"Round {number} does not compose: {composed.reason}.")
-            parent = composed.sha
+        await self._mirrors.fetch(run.repo, want=run.original_base_sha)
+        if not await self._mirrors.has(run.repo.id, candidate.sha):
+            await self._composer.restore(run, candidate)
 
     async def recompose_on(self, run: RunPin, candidate: Candidate) -> Candidate | Conflict:
         """Compose a candidate of an earlier attempt anew on `run.original_base_sha`.
 
         Git merges three ways; a conflict names the files.
         """
-        await self._mirrors.fetch(run.repo, want=run.original_base_sha)
-        await self._mirrors.fetch(run.repo, want=candidate.sha)
+        await self.restore(run, candidate)
         return await self._composer.recompose(run, candidate)
 
     async def test(self, run: RunPin, candidate: Candidate, suites: Sequence[Suite]) -> TestReport:
         """Run the suites on a fresh checkout of the candidate, and on the base (cached)."""
-        await self._mirrors.fetch(run.repo, want=run.original_base_sha)
-        await self._mirrors.fetch(run.repo, want=candidate.sha)
+        await self.restore(run, candidate)
         await self._tell(run, "testing", f"{len(suites)} suites on {candidate.sha[:12]}")
         return await self._jobs.run(run.run_id, self._suites.test(run, candidate, suites))
 
@@ -314,6 +303,7 @@ class Workshop:
 
         With a signer, the bytes behind each binding must be stored as artifacts of the run.
         """
+        await self.restore(run, candidate)
         manifest = await build_evidence(run, candidate, report, bindings, artifacts=self._artifacts)
         if self._signer is None:
             return manifest

@@ -124,9 +124,19 @@ class Trees:
         return [(word[0], None if word[1] == "missing" else int(word[2])) for word in words]
 
     async def pack(self, place: Place, objects: Sequence[str]) -> bytes:
-        """Return a pack that holds these objects, whole."""
+        """Return a pack that holds these objects, whole; the same objects give the same bytes."""
         stdin = "".join(f"{o}\n" for o in objects).encode()
-        return await self._git.output("pack-objects", "-q", "--stdout", place=place, stdin=stdin)
+        return await self._git.output(
+            "pack-objects", "-q", "--stdout", "--window=0", "--threads=1", "--no-reuse-object",
+            place=place, stdin=stdin,
+        )  # fmt: skip
+
+    async def pack_between(self, place: Place, old: CommitSha, new: CommitSha) -> bytes:
+        """Return a pack that brings whoever has `old` to `new`."""
+        listed = await self._git.output(
+            "rev-list", "--objects", "--no-object-names", new, f"^{old}", place=place
+        )
+        return await self.pack(place, listed.decode().split())
 
     async def unpack(self, place: Place, pack: bytes) -> None:
         """Bring the objects of a pack into the store."""

@@ -21,7 +21,7 @@ from tests.integration.workspace.conftest import (
 )
 from tests.integration.workspace.git_server import GitServer
 from workspace.contracts import Candidate
-from workspace.errors import WorkspaceGone
+from workspace.errors import CommitMissing, WorkspaceGone
 from workspace.service import Workshop
 
 ALL = scope("**")
@@ -265,7 +265,7 @@ async def test_four_runs_share_one_mirror(workshop: Workshop, origin: Origin) ->
 async def test_another_machine_goes_on_from_the_records(
     workshop: Workshop, origin: Origin, server: GitServer, tmp_path: Path
 ) -> None:
-    """A machine with an empty data folder composes the same commits from the stored records."""
+    """A machine with an empty data folder composes the same commit, or takes it from its pack."""
     base = origin.commit({"a.txt": b"1"})
     run = make_pin(origin, base)
     tools = await workshop.create_worker(run, ALL, key=key(), parent=base, suites=())
@@ -278,7 +278,9 @@ async def test_another_machine_goes_on_from_the_records(
         assert await other.compose(run, [zero], round=0, parent=base) == first
         third = make_workshop(server, tmp_path / "third", tmp_path / "artifacts")
         try:
-            await third.restore(run, [[zero]], parent=base)
+            with pytest.raises(CommitMissing):
+                await third.create_worker(run, ALL, key=key(round=1), parent=first.sha, suites=())
+            await third.restore(run, first)
             again = await third.create_worker(
                 run, ALL, key=key(round=1), parent=first.sha, suites=()
             )
