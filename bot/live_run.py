@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from bot.agents.budget import Allowance, RunBudget
 from bot.agents.run import AgentDeps
+from bot.agents.turns import PieceTurns
 from bot.clock import now
 from bot.contracts import CodingRequest
 from bot.github.messages import commit_message
@@ -72,6 +73,7 @@ async def open_run(services: Services, claim: Claim) -> LiveRun:
             budget=budget_of(services, claim, policy),
             run_id=run.run_id,
             user_id=f"github:{request.requester.id}",
+            turns=PieceTurns(services.pieces, run.run_id, claim.epoch),
         ),
     )
 
