@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 GUIDANCE_NAME: Final = "AGENTS.md"
-MOST_FILES: Final = 4
+MOST_PLACES: Final = 40
 _WILDCARDS: Final = frozenset("*?[")
 
 
@@ -24,7 +24,7 @@ def guidance_paths(paths: Iterable[str]) -> tuple[str, ...]:
     """
     folders = {folder for path in paths for folder in _folders(path)}
     deepest_first = sorted(folders, key=lambda folder: (-len(folder.parts), str(folder)))
-    return tuple(str(folder / GUIDANCE_NAME) for folder in deepest_first[:MOST_FILES])
+    return tuple(str(folder / GUIDANCE_NAME) for folder in deepest_first[:MOST_PLACES])
 
 
 def _folders(path: str) -> Iterable[PurePosixPath]:

@@ -6,9 +6,10 @@ the tools show them the rest.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from bot.agents.briefs import CandidateBrief, Guidance, RunBrief, WorkerWords
+from bot.agents.guidance import GUIDANCE_NAME, guidance_paths
 from bot.contracts import Bindings, WorkerResult
 from bot.live import LiveRun
 from workspace.contracts import (
@@ -21,26 +22,39 @@ from workspace.contracts import (
 )
 
 GUIDANCE_BYTES = 16_000
-GUIDANCE_PATH = "AGENTS.md"
+GUIDANCE_FILES = 4
 SHOWN_TESTS = 20
 
 
 async def run_brief(live: LiveRun) -> RunBrief:
     """Return what all agents of the run are told, in the same words."""
-    guidance = await live.workshop.read_base_file(live.pin, GUIDANCE_PATH, limit=GUIDANCE_BYTES)
     return RunBrief(
         run_id=live.run_id,
         request=live.request.request,
         success_criteria=live.request.success_criteria,
-        guidance=()
-        if guidance is None
-        else (Guidance(path=GUIDANCE_PATH, text=guidance.decode("utf-8", "replace")),),
+        guidance=await _guidance(live, (GUIDANCE_NAME,)),
         repository_map=await live.workshop.repository_map(live.pin),
         required_suites=tuple(suite.id for suite in live.required),
         optional_suites=tuple(suite.id for suite in live.optional),
         feedback=live.request.feedback,
         hidden_text_removed=live.request.hidden_text_removed,
     )
+
+
+async def nearest_guidance(live: LiveRun, paths: Iterable[str]) -> tuple[Guidance, ...]:
+    """Return what the folders of some paths or globs add to the root's guidance."""
+    return await _guidance(live, guidance_paths(paths))
+
+
+async def _guidance(live: LiveRun, places: Iterable[str]) -> tuple[Guidance, ...]:
+    found: list[Guidance] = []
+    for place in places:
+        if len(found) == GUIDANCE_FILES:
+            break
+        text = await live.workshop.read_base_file(live.pin, place, limit=GUIDANCE_BYTES)
+        if text is not None:
+            found.append(Guidance(path=place, text=text.decode("utf-8", "replace")))
+    return tuple(found)
 
 
 def bindings_of(candidate: Candidate, report: TestReport, evidence: EvidenceManifest) -> Bindings:
@@ -59,6 +73,7 @@ def candidate_brief(
     report: TestReport,
     evidence: EvidenceManifest,
     results: Sequence[WorkerResult],
+    guidance: tuple[Guidance, ...] = (),
 ) -> CandidateBrief:
     """Return one candidate and its evidence, as reducer and reviewers see it."""
     return CandidateBrief(
@@ -72,6 +87,7 @@ def candidate_brief(
         workers=tuple(
             WorkerWords(task_id=result.record.task_id, output=result.output) for result in results
         ),
+        guidance=guidance,
     )
 
 

@@ -22,7 +22,7 @@ from bot.contracts import (
     WorkflowPlan,
 )
 from bot.live import LiveRun, side_by_side
-from bot.steps.brief import candidate_brief, run_brief
+from bot.steps.brief import candidate_brief, nearest_guidance, run_brief
 from workspace.contracts import Candidate, EvidenceManifest, Suite, TestReport, shown_path
 from workspace.digest import canonical_digest
 
@@ -33,7 +33,8 @@ async def prove_and_judge(
     """Test the candidate, bind the evidence, hear reducer, verifier and refuter, publish."""
     report = await test(live, plan, candidate)
     evidence = await bind_evidence(live, plan, candidate, report)
-    brief = candidate_brief(await run_brief(live), candidate, report, evidence, results)
+    guidance = await nearest_guidance(live, (file.path for file in candidate.changed_files))
+    brief = candidate_brief(await run_brief(live), candidate, report, evidence, results, guidance)
     synthesis = await summarise(live, brief)
     verifier, refuter = await hear_reviewers(live, brief)
     for who, words in (("reducer", synthesis), ("verifier", verifier), ("refuter", refuter)):

@@ -14,7 +14,7 @@ from bot.agents.briefs import CandidateBrief, RepairBrief, WorkBrief
 from bot.bindings import BindingBroken, check_lineage
 from bot.contracts import CandidateEnvelope, RoundResult, WorkerResult, WorkflowPlan, WorkItem
 from bot.live import LiveRun, side_by_side
-from bot.steps.brief import candidate_brief, run_brief
+from bot.steps.brief import candidate_brief, nearest_guidance, run_brief
 from bot.steps.judge import prove_and_judge
 from bot.steps.plan import plan_check, with_own_criteria
 from bot.store.tables import RunState
@@ -128,6 +128,7 @@ async def run_workers(
             run=run,
             round=len(earlier),
             item=item,
+            guidance=await nearest_guidance(live, item.write_globs),
             failures=tuple(result.failure for result in earlier[-1:]),
             candidate=failed,
         )
