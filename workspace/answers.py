@@ -4,7 +4,7 @@ In: contents, paths, outcomes. Out: the words a model reads. Why: an answer that
 context, or shows other than stands in the file, misleads it as well as any attack.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from workspace.files import shown
 from workspace.globs import Glob
@@ -97,3 +97,24 @@ def cut(text: str) -> str:
     half = MOST_ANSWER // 2
     left_out = len(text) - 2 * half
     return f"{text[:half]}\n… {left_out} characters left out …\n{text[-half:]}"
+
+
+def tree_map(paths: Sequence[str], limit: int) -> str:
+    """Return a tree in at most `limit` lines: paths, or folders with counts as deep as fits."""
+    lines = [show_text(path) for path in paths]
+    depth = max((path.count("/") for path in paths), default=0)
+    while len(lines) > limit and depth > 0:
+        counts: dict[str, int] = {}
+        for path in paths:
+            parts = path.split("/")
+            shown = path if len(parts) <= depth else "/".join(parts[:depth]) + "/"
+            counts[shown] = counts.get(shown, 0) + 1
+        lines = [
+            f"{show_text(path)} ({count} files)" if path.endswith("/") else show_text(path)
+            for path, count in sorted(counts.items())
+        ]
+        depth -= 1
+    more = len(lines) - limit
+    if more > 0:
+        lines = [*lines[: limit - 1], f"… and {more + 1} more"]
+    return "\n".join(lines)

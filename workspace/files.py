@@ -11,6 +11,7 @@ import errno
 import os
 import stat
 import uuid
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +54,7 @@ class Folder:
         """
         self.path = path
         self._root = os.open(path, _OPEN_FOLDER)
+        self._let_go = weakref.finalize(self, os.close, self._root)
 
     def __enter__(self) -> Self:
         return self
@@ -61,10 +63,8 @@ class Folder:
         self.close()
 
     def close(self) -> None:
-        """Let go of the folder."""
-        if self._root >= 0:
-            os.close(self._root)
-            self._root = -1
+        """Let go of the folder; it also is when nobody holds this any more."""
+        self._let_go()
 
     def read(self, path: bytes, *, most_bytes: int) -> bytes:
         """Return a regular file's content.

@@ -39,8 +39,10 @@ class Owner:
         self.name = name
         self._folder = folder
         self._path = folder / name
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        newborn = folder.parent / f"{folder.name}.{name}"  # nobody may see it before it is locked
+        self._descriptor = os.open(newborn, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        newborn.rename(self._path)
 
     def lives(self, name: str) -> bool:
         """Whether the owner called `name` is still running."""

@@ -32,7 +32,7 @@ _ATTRIBUTES = "* -text !eol -ident !working-tree-encoding !diff !merge !export-s
 _HEAD = "ref: refs/heads/main\n"
 _OWN_FILES = {"config": _CONFIG, "info/attributes": _ATTRIBUTES, "HEAD": _HEAD}
 _MANY_PACKS = 20
-_FETCH_SECONDS = 1800.0
+_NETWORK_SECONDS = 1800.0
 
 
 class Mirrors:
@@ -104,35 +104,34 @@ class Mirrors:
         return Remote(repo.url, await self._credentials.token(repo, write=write))
 
     async def speak(
-        self,
-        repo: RepoRef,
-        *args: str,
-        write: bool = False,
-        lock: int | None = None,
-        ok: tuple[int, ...] = (0,),
+        self, repo: RepoRef, *args: str, write: bool = False, ok: tuple[int, ...] = (0,)
     ) -> GitResult:
-        """Run a Git command that uses the network; once more if its token had just expired.
+        """Run a Git command that uses the network, in the mirror.
 
         The word `URL` among the arguments is replaced by the repository's.
         """
         words = [repo.url if word == "URL" else word for word in args]
+
+        async def call(remote: Remote) -> GitResult:
+            return await self._git.run(
+                *words, place=self.place(repo.id), remote=remote, ok=ok,
+                timeout_seconds=_NETWORK_SECONDS,
+            )  # fmt: skip
+
+        return await self._with_token(repo, call, write=write)
+
+    async def _with_token(
+        self, repo: RepoRef, call: Callable[[Remote], Awaitable[T]], *, write: bool
+    ) -> T:
+        """Use the network; once more if the token had just expired."""
         remote = await self.remote(repo, write=write)
-        for attempt in (1, 2):
-            try:
-                return await self._git.run(
-                    *words,
-                    place=self.place(repo.id),
-                    remote=remote,
-                    ok=ok,
-                    timeout_seconds=_FETCH_SECONDS,
-                    pass_fds=() if lock is None else (lock,),
-                )
-            except GitDenied:
-                fresh = await self.remote(repo, write=write)
-                if attempt == 2 or fresh == remote:  # noqa: PLR2004 - the second of two
-                    raise
-                remote = fresh
-        raise AssertionError("unreachable")
+        try:
+            return await call(remote)
+        except GitDenied:
+            fresh = await self.remote(repo, write=write)
+            if fresh == remote:
+                raise
+            return await call(fresh)
 
     async def keep(self, repository: RepositoryId, run_id: str, round: int, sha: CommitSha) -> None:
         """Name a candidate in the mirror, so that tidying never loses it."""
@@ -155,10 +154,10 @@ class Mirrors:
             packs = list((place.git_dir / "objects/pack").glob("*.pack"))
             if len(packs) > _MANY_PACKS:
                 await self._git.run(
-                    "repack", "-a", "-d", "-k", "-q", place=place, timeout_seconds=_FETCH_SECONDS
+                    "repack", "-a", "-d", "-k", "-q", place=place, timeout_seconds=_NETWORK_SECONDS
                 )
                 await self._git.run(
-                    "prune", "--expire=2.weeks.ago", place=place, timeout_seconds=_FETCH_SECONDS
+                    "prune", "--expire=2.weeks.ago", place=place, timeout_seconds=_NETWORK_SECONDS
                 )
 
     def repositories(self) -> list[RepositoryId]:
@@ -212,24 +211,15 @@ class Mirrors:
             await asyncio.to_thread(shutil.rmtree, fresh, ignore_errors=True)
 
     async def _fetch_into(self, repo: RepoRef, place: Place, lock: int) -> None:
-        remote = await self.remote(repo, write=False)
+        async def call(remote: Remote) -> GitResult:
+            return await self._git.run(
+                "fetch", "--quiet", "--prune", "--force", "--no-tags", "--no-write-fetch-head",
+                "--no-recurse-submodules", "--", repo.url, _HEADS,
+                place=place, remote=remote, timeout_seconds=_NETWORK_SECONDS, pass_fds=(lock,),
+            )  # fmt: skip
+
         try:
-            fetched = await self._git.run(
-                "fetch",
-                "--quiet",
-                "--prune",
-                "--force",
-                "--no-tags",
-                "--no-write-fetch-head",
-                "--no-recurse-submodules",
-                "--",
-                repo.url,
-                _HEADS,
-                place=place,
-                remote=remote,
-                timeout_seconds=_FETCH_SECONDS,
-                pass_fds=(lock,),
-            )
+            fetched = await self._with_token(repo, call, write=False)
         except GitFailed as error:
             raise _as_refusal(error) from error
         if "shallow" in fetched.stderr:  # said as a warning, with exit code 0

@@ -34,6 +34,7 @@ from workspace.mirror import Mirrors
 IDLE_SECONDS = 2 * 3600.0
 FREE_SECONDS = 3600.0
 MOST_FREE = 8
+LOCK_SECONDS = 24 * 3600.0  # keys name a round of a run, which does not last that long
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,9 @@ class Pool:
                     self._doom(repository, slot)
             for slot in self._superfluous(repository):
                 self._doom(repository, slot)
+            for lock in _children(self._folder(repository, "locks")):
+                if _age_seconds(lock) > LOCK_SECONDS:
+                    lock.unlink(missing_ok=True)
             await self.wipe_doomed(repository)
         self._owner.forget_dead()
 
@@ -246,7 +250,7 @@ class Pool:
         try:
             owner = json.loads((slot / "lease.json").read_text())["owner"]
         except (OSError, ValueError, KeyError):
-            return _age_seconds(slot) > FREE_SECONDS
+            return _seconds_since_renamed(slot) > FREE_SECONDS
         if owner != self._owner.name:
             return not self._owner.lives(owner)
         used_at = self._used_at.get((repository, slot.name), self._clock())
@@ -281,6 +285,13 @@ def _children(folder: Path) -> list[Path]:
 def _age_seconds(slot: Path) -> float:
     try:
         return time.time() - slot.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _seconds_since_renamed(slot: Path) -> float:
+    try:
+        return time.time() - slot.stat().st_ctime
     except FileNotFoundError:
         return 0.0
 

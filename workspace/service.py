@@ -9,10 +9,12 @@ have their own: what a run made elsewhere is fetched, or composed again from its
 import asyncio
 import contextlib
 import shutil
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from workspace.answers import tree_map
 from workspace.base_runs import BaseRuns
 from workspace.bundle import BUNDLE_MEDIA_TYPE, build_bundle
 from workspace.candidate import PACK_MEDIA_TYPE, Composer, as_changes
@@ -40,7 +42,7 @@ from workspace.contracts import (
     WorkspaceEvent,
     WorkspaceTools,
 )
-from workspace.errors import WorkspaceFailure, WorkspaceRefusal
+from workspace.errors import GitFailed, WorkspaceFailure, WorkspaceRefusal
 from workspace.evidence import build_evidence, verify_evidence
 from workspace.freeze import Freezer, Frozen
 from workspace.git import Git, Place
@@ -48,9 +50,10 @@ from workspace.globs import GlobError
 from workspace.locks import Owner
 from workspace.mirror import Mirrors
 from workspace.mirror_trees import MirrorTrees
-from workspace.paths import decode_path, show_text
-from workspace.pool import Pool, Workspace, workspace_id
+from workspace.paths import decode_path
+from workspace.pool import Pool, Workspace
 from workspace.promotion import Promoter
+from workspace.records import Records
 from workspace.runs import RunningJobs, WorkerRunner
 from workspace.sandbox.backend import Sandbox
 from workspace.scope import Denials, decide_scopes, load_denials
@@ -60,6 +63,8 @@ from workspace.suites import SuiteRunner
 from workspace.tools import Bench, TreeTools, WorkerTools
 from workspace.trees import Trees
 
+TIDY_SECONDS = 3600.0
+KEEP_RECORDS_SECONDS = 24 * 3600.0
 KEEP_CANDIDATES_SECONDS = 60 * 24 * 3600.0
 KEEP_UNUSED_SECONDS = 30 * 24 * 3600.0
 
@@ -102,6 +107,7 @@ class Workshop:
         self._trees = Trees(self._git, self._own / "indexes")
         self._mirrors = Mirrors(data_dir / "mirrors", self._git, credentials)
         self._pool = Pool(data_dir / "workspaces", self._git, self._mirrors, self._owner)
+        self._records = Records(data_dir / "records")
         self._freezer = Freezer(self._git, self._trees)
         self._composer = Composer(self._mirrors, self._trees, artifacts)
         self._promoter = Promoter(self._mirrors, self._trees)
@@ -122,6 +128,7 @@ class Workshop:
             checkouts=self._own / "checkouts",
         )
         self._jobs = RunningJobs()
+        self._tidied_at = -TIDY_SECONDS
 
     async def close(self) -> None:
         """Give up what this process holds; another may take it at once."""
@@ -145,7 +152,7 @@ class Workshop:
         """Return the base tree as text, at most `limit` lines; deep folders become counts."""
         place = await self._mirrors.fetch(run.repo, want=run.original_base_sha)
         entries = await self._trees.entries(place, run.original_base_sha)
-        return _map([decode_path(entry.path) for entry in entries], limit)
+        return tree_map([decode_path(entry.path) for entry in entries], limit)
 
     async def read_base_file(self, run: RunPin, path: str, *, limit: int) -> bytes | None:
         """Return a file of the original base cut to `limit` bytes, or None."""
@@ -183,7 +190,7 @@ class Workshop:
         denials = _denials(run)
         await self._mirrors.fetch(run.repo, want=parent)
         workspace = await self._pool.lend(run.repo, key, parent)
-        self._record_path(run, workspace.id).unlink(missing_ok=True)
+        self._records.forget(run.repo.id, key)
         await self._tell(run, "workspace", f"{key.task_id} has a workspace")
         runner = WorkerRunner(
             run=run,
@@ -208,7 +215,7 @@ class Workshop:
         Raises:
             WorkspaceGone: there is no such workspace and no record of it.
         """
-        stored = await asyncio.to_thread(self._load_record, run, key, parent)
+        stored = await asyncio.to_thread(self._records.load, run.repo.id, key, parent)
         if stored is not None:
             return stored
         workspace = self._pool.find(run.repo.id, key)
@@ -219,7 +226,7 @@ class Workshop:
             return await self._record(run, key, workspace, place, frozen), frozen.spoiled
 
         record, spoiled = await self._mirrors.using(run.repo, work)
-        await asyncio.to_thread(self._store_record, run, record)
+        await asyncio.to_thread(self._records.store, run.repo.id, record)
         if spoiled:
             await self._pool.quarantine(run.repo.id, workspace)
         else:
@@ -357,14 +364,22 @@ class Workshop:
         """Remove what nobody owns: at start, and every minute."""
         await self._pool.reap()
         await asyncio.to_thread(self._remove_leftovers)
+        if time.monotonic() - self._tidied_at > TIDY_SECONDS:
+            self._tidied_at = time.monotonic()
+            await self._tidy()
+
+    async def _tidy(self) -> None:
+        """Drop what is old; a mirror that fails here is looked at again when it is next used."""
         await self._dependencies.tidy(older_than_seconds=KEEP_UNUSED_SECONDS)
         await self._base_runs.tidy(older_than_seconds=KEEP_UNUSED_SECONDS)
+        await asyncio.to_thread(self._records.tidy, older_than_seconds=KEEP_RECORDS_SECONDS)
         for repository in self._mirrors.repositories():
             if self._pool.idle(repository):
-                await self._mirrors.tidy(repository, older_than_seconds=KEEP_CANDIDATES_SECONDS)
+                with contextlib.suppress(GitFailed):
+                    await self._mirrors.tidy(repository, older_than_seconds=KEEP_CANDIDATES_SECONDS)
 
     def _remove_leftovers(self) -> None:
-        """Remove temporary folders of dead processes, and records nobody will ask for again."""
+        """Remove temporary folders of dead processes."""
         for folder in (self._data / "tmp").iterdir():
             if not self._owner.lives(folder.name):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -377,23 +392,6 @@ class Workshop:
             self._pool.touch(run.repo.id, workspace.id)
 
         return require
-
-    def _record_path(self, run: RunPin, workspace: str) -> Path:
-        return self._data / "records" / str(run.repo.id) / f"{workspace}.json"
-
-    def _load_record(self, run: RunPin, key: WorkKey, parent: CommitSha) -> WorkerRecord | None:
-        with contextlib.suppress(OSError, ValueError):
-            text = self._record_path(run, workspace_id(key)).read_text()
-            record = WorkerRecord.model_validate_json(text)
-            return record if record.base_sha == parent else None
-        return None
-
-    def _store_record(self, run: RunPin, record: WorkerRecord) -> None:
-        path = self._record_path(run, record.workspace_id)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        written = path.with_suffix(".new")
-        written.write_text(record.model_dump_json())
-        written.replace(path)
 
     async def _tell(self, run: RunPin, kind: str, text: str) -> None:
         if self._progress is not None:
@@ -411,24 +409,3 @@ def _count(record: WorkerRecord) -> str:
     if record.refused:
         return f"refused, {len(record.refused)} paths"
     return f"{len(record.changed_files)} files changed"
-
-
-def _map(paths: Sequence[str], limit: int) -> str:
-    """A tree in at most `limit` lines: whole paths, or folders with counts as deep as fits."""
-    lines = [show_text(path) for path in paths]
-    depth = max((path.count("/") for path in paths), default=0)
-    while len(lines) > limit and depth > 0:
-        counts: dict[str, int] = {}
-        for path in paths:
-            parts = path.split("/")
-            shown = path if len(parts) <= depth else "/".join(parts[:depth]) + "/"
-            counts[shown] = counts.get(shown, 0) + 1
-        lines = [
-            f"{show_text(path)} ({count} files)" if path.endswith("/") else show_text(path)
-            for path, count in sorted(counts.items())
-        ]
-        depth -= 1
-    more = len(lines) - limit
-    if more > 0:
-        lines = [*lines[: limit - 1], f"… and {more + 1} more"]
-    return "\n".join(lines)

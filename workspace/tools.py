@@ -101,8 +101,8 @@ class TreeTools:
         _require_text(text)
         glob = parse_glob(pattern)
         found = await self._git.run(
-            "grep", "-z", "-n", "-I", "-F", "--no-color", "--no-textconv", "--full-name",
-            "-e", text, self._commit, "--",
+            "grep", "-z", "-n", "-I", "-F", "-m", str(answers.MOST_HITS + 1), "--no-color",
+            "--no-textconv", "--full-name", "-e", text, self._commit, "--",
             place=self._place, ok=(0, 1),
         )  # fmt: skip
         return answers.hits(_parse_grep(found.stdout, self._commit), glob)
@@ -136,10 +136,6 @@ class WorkerTools:
         self._folder = Folder(bench.workspace.files)
         self.workspace_id = bench.workspace.id
         self.loan = hashlib.sha256(bench.workspace.secret.encode()).hexdigest()[:16]
-
-    def close(self) -> None:
-        """Let go of the folder."""
-        self._folder.close()
 
     async def read_file(self, path: str, start_line: int = 1, line_count: int = 400) -> str:
         """Read lines of one file.
