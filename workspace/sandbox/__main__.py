@@ -16,6 +16,7 @@ from pathlib import Path
 
 from workspace.sandbox.backend import Job, Limits, Sandbox, SandboxError
 from workspace.sandbox.bubblewrap import BubblewrapSandbox
+from workspace.sandbox.container import DEFAULT_IMAGE, ContainerSandbox
 from workspace.sandbox.guarantees import GUARANTEES
 from workspace.sandbox.local import LocalSandbox
 from workspace.sandbox.selftest import selftest
@@ -55,7 +56,10 @@ def _parser() -> argparse.ArgumentParser:
     _add_limits(run)
     run.add_argument("command", nargs="+", metavar="COMMAND")
     for command in (test, run):
-        command.add_argument("--sandbox", choices=("bubblewrap", "local"), default="bubblewrap")
+        backends = ("bubblewrap", "container", "local")
+        command.add_argument("--sandbox", choices=backends, default="bubblewrap")
+        command.add_argument("--image", default=DEFAULT_IMAGE, help="of the container sandbox")
+        command.add_argument("--runtime", help="of the container sandbox, such as runsc")
     return parser
 
 
@@ -75,7 +79,10 @@ def _add_limits(run: argparse.ArgumentParser) -> None:
         limits.add_argument(option, type=kind, dest=field, default=getattr(_DEFAULTS, field))
 
 
-def _sandbox(name: str) -> Sandbox:
+def _sandbox(asked: argparse.Namespace) -> Sandbox:
+    name = asked.sandbox
+    if name == "container":
+        return ContainerSandbox(image=asked.image, runtime=asked.runtime)
     return LocalSandbox() if name == "local" else BubblewrapSandbox()
 
 
@@ -92,7 +99,7 @@ async def _run(asked: argparse.Namespace) -> dict[str, object]:
         env=dict(asked.env),
         limits=limits,
     )
-    sandbox = _sandbox(asked.sandbox)
+    sandbox = _sandbox(asked)
     try:
         outcome = await sandbox.run(job)
     finally:
@@ -108,7 +115,7 @@ async def _run(asked: argparse.Namespace) -> dict[str, object]:
 
 
 async def _selftest(asked: argparse.Namespace) -> int:
-    sandbox = _sandbox(asked.sandbox)
+    sandbox = _sandbox(asked)
     try:
         results = await selftest(sandbox)
     finally:

@@ -113,6 +113,8 @@ class Job:
     env: Mapping[str, str] = field(default_factory=dict)
     deps: Path | None = None
     limits: Limits = field(default_factory=Limits)
+    image: str | None = None
+    """The container image to run in; only the `container` sandbox has any."""
     workdir: str = "."
     """Where to start, below the workspace."""
     scratch: Path | None = None
@@ -164,6 +166,11 @@ class Sandbox(Protocol):
     @property
     def name(self) -> str:
         """`bubblewrap`, `container` or `local`."""
+        ...
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What `python -m workspace.sandbox` is told to use this one."""
         ...
 
     @property

@@ -62,12 +62,17 @@ class Launcher:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
+        self.pid = self._process.pid
         self._control.settimeout(_START_SECONDS)
         try:
             self.ready = Ready.decode(self._control.recv(65536))
         except (OSError, ValueError) as error:
             self.close()
             raise SandboxUnavailable(f"the sandbox launcher does not start: {error}") from error
+
+    def is_alive(self) -> bool:
+        """Whether nobody has killed it."""
+        return self._process.poll() is None
 
     def send(self, order: Order, job: socket.socket, output: int) -> None:
         """Hand over one order.
@@ -97,6 +102,7 @@ class BubblewrapSandbox:
     """Runs jobs under bubblewrap."""
 
     name = "bubblewrap"
+    options: tuple[str, ...] = ("--sandbox=bubblewrap",)
 
     def __init__(self, *, overlay: bool = True) -> None:
         """`overlay=False` copies workspaces instead, as kernels without overlays need it.
@@ -119,6 +125,8 @@ class BubblewrapSandbox:
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
         """Run one command; see `Sandbox.run`."""
         limits = job.limits
+        if job.image:
+            raise SandboxError(f"the image {job.image} needs ULTRACODE_SANDBOX=container")
         order = self._order(job)
         ours, theirs = socket.socketpair()
         ours.settimeout(0)
@@ -147,17 +155,22 @@ class BubblewrapSandbox:
             await asyncio.to_thread(launcher.close)
 
     async def _send(self, order: Order, job: socket.socket, output: int) -> None:
-        """Hand an order to the launcher, to a new one if somebody killed the last."""
+        """Hand an order to the launcher, to a new one if somebody killed the last.
+
+        Raises:
+            SandboxError: it was killed at this very moment.
+        """
         launcher = await asyncio.to_thread(self._started)
         try:
             launcher.send(order, job, output)
-        except OSError:
-            await self.close()
-            launcher = await asyncio.to_thread(self._started)
-            launcher.send(order, job, output)
+        except OSError as error:
+            raise SandboxError(f"the sandbox launcher was killed: {error}") from error
 
     def _started(self) -> Launcher:
         with self._starting:
+            if self._launcher and not self._launcher.is_alive():
+                self._launcher.close()
+                self._launcher = None
             if not self._launcher:
                 self._launcher = Launcher()
             return self._launcher

@@ -8,17 +8,25 @@ from collections.abc import Callable, Mapping
 
 from workspace.sandbox.backend import Sandbox, SandboxUnavailable, Setting, Trust
 from workspace.sandbox.bubblewrap import BubblewrapSandbox
+from workspace.sandbox.container import DEFAULT_IMAGE, ContainerSandbox
 from workspace.sandbox.local import LocalSandbox
 from workspace.sandbox.remedies import remedy_message
 from workspace.sandbox.selftest import Result, selftest
 
-_ISOLATING: Mapping[str, Callable[[], BubblewrapSandbox]] = {"bubblewrap": BubblewrapSandbox}
+Isolating = BubblewrapSandbox | ContainerSandbox
 
 
-async def choose_sandbox(setting: Setting = "auto", trust: Trust = "untrusted") -> Sandbox:
+async def choose_sandbox(
+    setting: Setting = "auto",
+    trust: Trust = "untrusted",
+    *,
+    image: str = DEFAULT_IMAGE,
+    runtime: str | None = None,
+) -> Sandbox:
     """The sandbox to use for every job of this process.
 
-    Takes about a second, for the self-test.
+    Takes about a second, for the self-test; longer for containers, which run `image` (it needs
+    `sh`, `tar` and, for the self-test, `python3`) under the engine's OCI `runtime`.
 
     Raises:
         SandboxUnavailable: none may be used; the message says what is missing and how to get it.
@@ -28,7 +36,11 @@ async def choose_sandbox(setting: Setting = "auto", trust: Trust = "untrusted") 
             "ULTRACODE_SANDBOX=local isolates nothing: it needs ULTRACODE_TRUST=trusted"
         )
     refusals = []
-    for name, make in _ISOLATING.items():
+    strongest_first: dict[str, Callable[[], Isolating]] = {
+        "bubblewrap": BubblewrapSandbox,
+        "container": lambda: ContainerSandbox(image=image, runtime=runtime),
+    }
+    for name, make in strongest_first.items():
         if setting in (name, "auto"):
             try:
                 return await _passed(make())
@@ -39,7 +51,7 @@ async def choose_sandbox(setting: Setting = "auto", trust: Trust = "untrusted") 
     raise SandboxUnavailable("\n".join(refusals))
 
 
-async def _passed(sandbox: BubblewrapSandbox) -> Sandbox:
+async def _passed(sandbox: Isolating) -> Sandbox:
     try:
         sandbox.guarantees = await _tested(sandbox)
     except BaseException:
@@ -48,7 +60,7 @@ async def _passed(sandbox: BubblewrapSandbox) -> Sandbox:
     return sandbox
 
 
-async def _tested(sandbox: BubblewrapSandbox) -> dict[str, bool]:
+async def _tested(sandbox: Isolating) -> dict[str, bool]:
     results = await selftest(sandbox)
     missing = {name: result for name, result in results.items() if not result.held}
     if missing:

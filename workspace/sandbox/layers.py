@@ -204,7 +204,7 @@ def write_back(stage: Stage, before_each: Callable[[], None]) -> Held:
     copier = Copier(owner=stage.owner, before_each=before_each, unchanged=stage.copied)
     with opened(f"{STAGE}/ws") as source:
         copier.copy_folder(source, stage.workspace)
-    copier.remove_missing(stage.workspace)
+    copier.remove_missing(stage.workspace, stage.copied)
     return copier.held
 
 

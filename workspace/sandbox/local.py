@@ -38,6 +38,7 @@ class LocalSandbox:
     """Runs jobs as plain processes. Isolates nothing."""
 
     name = "local"
+    options: tuple[str, ...] = ("--sandbox=local",)
 
     @property
     def guarantees(self) -> Mapping[str, bool]:
@@ -48,6 +49,8 @@ class LocalSandbox:
         """Run one command as this user; see `Sandbox.run`."""
         if job.network:
             raise SandboxError("the local runner cannot limit the network to named registries")
+        if job.image:
+            raise SandboxError(f"the image {job.image} needs ULTRACODE_SANDBOX=container")
         with _places(job) as places:
             return await _run(job, places, on_output)
 

@@ -22,6 +22,7 @@ _TIOCSTI = 0x5412
 _PTRACE_ATTACH = 16
 _KEYCTL = {"x86_64": 250, "aarch64": 219}
 _PTRACE = {"x86_64": 101, "aarch64": 117}
+_SET_BY_SHELLS_AND_ENGINES = ("PWD", "OLDPWD", "SHLVL", "_", "HOSTNAME", "TERM", "container")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -120,7 +121,7 @@ def _processes() -> Iterator[tuple[str, bytes]]:
 
 
 def _host_environment_hidden(bait: dict[str, Any]) -> str:
-    extra = set(os.environ) - {*bait["environment"], "PWD", "OLDPWD", "SHLVL", "_"}
+    extra = set(os.environ) - {*bait["environment"], *_SET_BY_SHELLS_AND_ENGINES}
     return f"seen: {sorted(extra)}" if extra else ""
 
 

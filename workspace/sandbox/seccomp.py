@@ -1,18 +1,20 @@
 """The system call filter: what no command under test needs, and what escapes are made of.
 
 In: nothing. Out: a BPF program for `bwrap --seccomp`, built by libseccomp for this machine's own
-architecture; calls made through any other one kill the caller.
+architecture (calls made through any other one kill the caller), and the same rules as a profile for
+container engines.
 """
 
 import errno
 import functools
+import json
 import os
 import socket
 import stat
 from collections.abc import Iterator
+from typing import Literal, NamedTuple
 
 import pyseccomp
-from pyseccomp import EQ, GE, MASKED_EQ, NE, Arg
 
 _REFUSED = [
     "ptrace",
@@ -94,7 +96,29 @@ _FILE_KIND = 0o170000  # S_IFMT
 _RLIMIT_CORE = 4
 _INT = 0xFFFFFFFF
 
-Rule = tuple[int, str, tuple[Arg, ...]]
+_COMPARISONS = {
+    "EQ": pyseccomp.EQ,
+    "NE": pyseccomp.NE,
+    "GE": pyseccomp.GE,
+    "MASKED_EQ": pyseccomp.MASKED_EQ,
+}
+
+
+class _When(NamedTuple):
+    """A condition on one argument; for MASKED_EQ `value` is the mask."""
+
+    argument: int
+    comparison: Literal["EQ", "NE", "GE", "MASKED_EQ"]
+    value: int
+    value_two: int = 0
+
+
+class _Rule(NamedTuple):
+    """A call that fails with an error (0: succeeds without effect) when all conditions hold."""
+
+    error: int
+    name: str
+    when: tuple[_When, ...] = ()
 
 
 @functools.cache
@@ -105,59 +129,85 @@ def load_program() -> bytes:
         OSError: libseccomp refuses a rule.
     """
     compiled = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
-    for action, name, arguments in _rules():
-        number = pyseccomp.resolve_syscall(pyseccomp.Arch.NATIVE, name)
-        number = _NUMBERS.get(name, -1) if number == -1 else number
+    for rule in _rules():
+        number = pyseccomp.resolve_syscall(pyseccomp.Arch.NATIVE, rule.name)
+        number = _NUMBERS.get(rule.name, -1) if number == -1 else number
         if number >= 0:  # else this architecture never had the call
-            compiled.add_rule(action, number, *arguments)
+            conditions = (
+                pyseccomp.Arg(w.argument, _COMPARISONS[w.comparison], w.value, w.value_two)
+                for w in rule.when
+            )
+            compiled.add_rule(pyseccomp.ERRNO(rule.error), number, *conditions)
     with os.fdopen(os.memfd_create("seccomp"), "rb") as file:
         compiled.export_bpf(file)
         file.seek(0)
         return file.read()
 
 
-def _rules() -> Iterator[Rule]:
-    refuse = pyseccomp.ERRNO(errno.EPERM)
+def container_profile() -> str:
+    """The filter as a profile for `--security-opt seccomp=` of Docker and Podman."""
+    calls = [
+        {
+            "names": [rule.name],
+            "action": "SCMP_ACT_ERRNO",
+            "errnoRet": rule.error,
+            "args": [
+                {
+                    "index": when.argument,
+                    "value": when.value,
+                    "valueTwo": when.value_two,
+                    "op": f"SCMP_CMP_{when.comparison}",
+                }
+                for when in rule.when
+            ],
+        }
+        for rule in _rules()
+    ]
+    return json.dumps({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": calls})
+
+
+def _rules() -> Iterator[_Rule]:
     for name in _REFUSED:
-        yield refuse, name, ()
+        yield _Rule(errno.EPERM, name)
     for name in _ABSENT:
-        yield pyseccomp.ERRNO(errno.ENOSYS), name, ()
+        yield _Rule(errno.ENOSYS, name)
     for bit in _NEW_NAMESPACE:
-        yield refuse, "clone", (Arg(0, MASKED_EQ, bit, bit),)
+        yield _Rule(errno.EPERM, "clone", (_When(0, "MASKED_EQ", bit, bit),))
     for request in _TERMINAL_INPUT:
-        yield refuse, "ioctl", (Arg(1, MASKED_EQ, _INT, request),)
-    yield from _mode_rules(refuse)
-    yield from _socket_rules(refuse)
+        yield _Rule(errno.EPERM, "ioctl", (_When(1, "MASKED_EQ", _INT, request),))
+    yield from _mode_rules()
+    yield from _socket_rules()
     yield from _core_dump_rules()
 
 
-def _mode_rules(refuse: int) -> Iterator[Rule]:
+def _mode_rules() -> Iterator[_Rule]:
     """No set-user-id, no set-group-id, no device nodes."""
     for name, argument in _MODE_ARGUMENT.items():
         for bit in (stat.S_ISUID, stat.S_ISGID):
-            yield refuse, name, (Arg(argument, MASKED_EQ, bit, bit),)
+            yield _Rule(errno.EPERM, name, (_When(argument, "MASKED_EQ", bit, bit),))
     for name in ("mknod", "mknodat"):
         for kind in (stat.S_IFCHR, stat.S_IFBLK):
-            mode = Arg(_MODE_ARGUMENT[name], MASKED_EQ, _FILE_KIND, kind)
-            yield refuse, name, (mode,)
+            mode = _When(_MODE_ARGUMENT[name], "MASKED_EQ", _FILE_KIND, kind)
+            yield _Rule(errno.EPERM, name, (mode,))
 
 
-def _socket_rules(refuse: int) -> Iterator[Rule]:
+def _socket_rules() -> Iterator[_Rule]:
     """Only UNIX, INET, INET6 and, of NETLINK, only the routing tables that libc asks for."""
     last = max(_FAMILIES)
     for name in ("socket", "socketpair"):
-        yield refuse, name, (Arg(0, GE, last + 1),)
+        yield _Rule(errno.EPERM, name, (_When(0, "GE", last + 1),))
         for family in set(range(last)) - set(_FAMILIES):
-            yield refuse, name, (Arg(0, EQ, family),)
-        yield refuse, name, (Arg(0, EQ, int(socket.AF_NETLINK)), Arg(2, NE, 0))
+            yield _Rule(errno.EPERM, name, (_When(0, "EQ", family),))
+        others = (_When(0, "EQ", int(socket.AF_NETLINK)), _When(2, "NE", 0))
+        yield _Rule(errno.EPERM, name, others)
 
 
-def _core_dump_rules() -> Iterator[Rule]:
+def _core_dump_rules() -> Iterator[_Rule]:
     """Setting the core limit succeeds and changes nothing.
 
     It stands at 1, the one value at which the kernel neither writes a file nor starts the host's
     core handler (at 0 it does start the handler: man 5 core, fs/coredump.c).
     """
-    pretend = pyseccomp.ERRNO(0)
-    yield pretend, "setrlimit", (Arg(0, EQ, _RLIMIT_CORE),)
-    yield pretend, "prlimit64", (Arg(1, EQ, _RLIMIT_CORE), Arg(2, NE, 0))
+    core = _When(0, "EQ", _RLIMIT_CORE)
+    yield _Rule(0, "setrlimit", (core,))
+    yield _Rule(0, "prlimit64", (core._replace(argument=1), _When(2, "NE", 0)))

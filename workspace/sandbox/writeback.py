@@ -9,7 +9,7 @@ a link.
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -146,9 +146,9 @@ class Copier:
             os.unlink(name, dir_fd=target)
         self.held.add(found, -1)
 
-    def remove_missing(self, target: int) -> None:
-        """After a changed copy: take away what was copied out and is no longer there."""
-        gone = [path for path in self.unchanged if path not in self.seen]
+    def remove_missing(self, target: int, before: Iterable[Path]) -> None:
+        """Take away what was there before and has not been seen while copying."""
+        gone = [path for path in before if path not in self.seen]
         for path in sorted(gone, key=len):
             if path[:-1] in self.seen or not path[:-1]:
                 self._remove_path(target, path)

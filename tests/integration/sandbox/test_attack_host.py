@@ -143,7 +143,7 @@ async def test_shared_memory_of_the_host_cannot_be_attached(python: Run) -> None
 async def test_nothing_but_the_workspace_can_be_written(python: Run, outside: Path) -> None:
     """/, /usr, /etc, /dev, /proc, toolchains and dependencies refuse every kind of write."""
     (outside / "file").write_text("dependency")
-    await python(
+    outcome = await python(
         """
 import os, sys
 for folder in ["/", "/usr", "/usr/bin", "/etc", "/dev", "/proc", "/proc/sys", "/deps", sys.prefix]:
@@ -169,6 +169,7 @@ for path, text in (("/proc/sys/kernel/core_pattern", "|/ws/x"), ("/proc/sysrq-tr
 """,
         deps=outside,
     )
+    assert b"WRITTEN" not in outcome.output
     planted = [Path(f) / "planted" for f in ("/", "/usr", "/usr/bin", "/etc", "/dev", PYTHON_BASE)]
     assert not [path for path in planted if path.exists()]
     assert [path.name for path in outside.iterdir()] == ["file"]

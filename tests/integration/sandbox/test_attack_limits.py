@@ -254,7 +254,8 @@ async def test_limits_of_the_process_cannot_be_raised(run: Run, workspace: Path)
 async def test_a_flood_of_output_is_stopped(run: Run) -> None:
     """Printing without end ends the command; its first and last lines stay readable."""
     outcome = await run(
-        "echo first; exec yes", limits=Limits(output_bytes=2 * MIB, kept_bytes=1000)
+        "echo first; exec yes",
+        limits=Limits(output_bytes=2 * MIB, kept_bytes=1000, wall_seconds=20),
     )
     assert (outcome.termination, outcome.exit_code) == ("output_limit", None)
     assert outcome.output.startswith(b"first\n")

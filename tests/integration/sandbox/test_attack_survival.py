@@ -90,18 +90,9 @@ kept = bytearray(b"x") * (200 << 20)
 def start_another(workspace: Path, token: str) -> subprocess.Popen[bytes]:
     """A second bot that runs a stubborn command."""
     command = ["sh", "-c", script(token, "sleep 300; :")]
+    run = [sys.executable, "-m", "workspace.sandbox", "run", "--wall-seconds", "60"]
     return subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "workspace.sandbox",
-            "run",
-            "--workspace",
-            workspace,
-            "--",
-            *command,
-        ],
-        stdout=subprocess.DEVNULL,
+        [*run, "--workspace", workspace, "--", *command], stdout=subprocess.DEVNULL
     )
 
 
@@ -157,6 +148,42 @@ async def test_nothing_outlives_its_keeper(bubblewrap: BubblewrapSandbox, worksp
         assert await until(lambda: not load_processes(token), 2)
 
 
+async def test_a_killed_keeper_leaves_no_group(workspace: Path) -> None:
+    """The launcher clears up after a keeper that was killed."""
+    token = new_token()
+    sandbox = BubblewrapSandbox()
+    job = Job(command=("sh", "-c", script(token, "sleep 300; :")), workspace=workspace)
+    try:
+        async with running(sandbox.run(job)) as task:
+            await seen(token)
+            os.kill(parent_of(min(load_processes(token))), signal.SIGKILL)
+            with pytest.raises(SandboxError):
+                await task
+            launcher = sandbox._launcher
+            assert launcher
+            assert await until(lambda: len({g.name for g in groups_of(launcher.pid)}) == 1, 5)
+    finally:
+        await sandbox.close()
+
+
+async def test_a_killed_launcher_leaves_no_group_for_long(workspace: Path) -> None:
+    """The next launcher on this host clears up after one that was killed."""
+    token = new_token()
+    sandbox = BubblewrapSandbox()
+    job = Job(command=("sh", "-c", script(token, "sleep 300; :")), workspace=workspace)
+    try:
+        async with running(sandbox.run(job)) as task:
+            await seen(token)
+            assert (launcher := sandbox._launcher)
+            kill_launcher(sandbox)
+            with pytest.raises(SandboxError):
+                await task
+        await sandbox.run(Job(command=("true",), workspace=workspace))
+        assert not groups_of(launcher.pid)
+    finally:
+        await sandbox.close()
+
+
 async def test_nothing_outlives_bubblewrap(bubblewrap: BubblewrapSandbox, workspace: Path) -> None:
     """When somebody on the host kills bubblewrap itself, the end is told as a kill."""
     token = new_token()
@@ -191,7 +218,7 @@ async def test_no_mount_or_group_is_left(
     assert Path("/proc/self/mountinfo").read_text() == before
     launcher = bubblewrap._launcher
     assert launcher  # one group is that of the keeper that stands ready for the next command
-    assert await until(lambda: len({g.name for g in groups_of(launcher._process.pid)}) == 1)
+    assert await until(lambda: len({g.name for g in groups_of(launcher.pid)}) == 1)
     assert not [path for path in workspace.parent.iterdir() if path != workspace]
 
 
