@@ -6,6 +6,7 @@ faults, lags, the clock, deleted accounts. Nothing here exists on github.com.
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 
 from fastapi import APIRouter, Request
@@ -102,21 +103,24 @@ async def add_hook_fault(request: Request) -> Json:
 
 @router.patch("/settings")
 async def change_settings(request: Request) -> Json:
-    """Change lags, clock and limits; only what is named."""
+    """Change lags (null: until `/release`), clock and limits; only what is named."""
     story, values = story_of(request), (await _values(request)).all
     world, limits = story.world, story.limits
     for name in ("pull_head_lag_seconds", "merged_lag_seconds"):
-        setattr(world, name, float(values.get(name, getattr(world, name))))
+        if name in values:
+            setattr(world, name, math.inf if values[name] is None else float(values[name]))
     for name in ("requests_per_hour", "writes_per_minute", "writes_per_hour", "enforce_writes"):
         setattr(limits, name, values.get(name, getattr(limits, name)))
     if "clock_offset_seconds" in values:
         world.clock_offset = timedelta(seconds=values["clock_offset_seconds"])
-    return {
-        "pull_head_lag_seconds": world.pull_head_lag_seconds,
-        "merged_lag_seconds": world.merged_lag_seconds,
-        "requests_per_hour": limits.requests_per_hour,
-        "clock_offset_seconds": world.clock_offset.total_seconds(),
-    }
+    return values
+
+
+@router.post("/release", status_code=204)
+async def release(request: Request) -> Response:
+    """Let what a lag of null held back happen now."""
+    story_of(request).world.release()
+    return Response(status_code=204)
 
 
 @router.post("/press", status_code=204)

@@ -11,6 +11,7 @@ import fnmatch
 import json
 import socket
 import struct
+from collections import deque
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -90,8 +91,9 @@ class Misbehaving:
 
     async def _wrong(self, fault: Fault, scope: Scope, receive: Receive, send: Send) -> None:
         if fault.kind == "delay":
+            heard = await _heard(receive)  # whoever asked may be gone when it is done
             await asyncio.sleep(fault.seconds)
-            await self.app(scope, receive, send)
+            await self.app(scope, heard, send)
         elif fault.kind == "stale":
             known = self._seen.get(_key(scope))
             await (known.send(send) if known else self.app(scope, receive, send))
@@ -128,6 +130,20 @@ class Misbehaving:
         await self.app(scope, receive, keep if is_get else send)
         if is_get and messages and messages[0].get("status") == 200:  # noqa: PLR2004
             self._seen[_key(scope)] = _Answer(messages)
+
+
+async def _heard(receive: Receive) -> Receive:
+    """The whole request, read now and told again later."""
+    messages: deque[Message] = deque()
+    more = True
+    while more:
+        messages.append(await receive())
+        more = bool(messages[-1].get("more_body"))
+
+    async def tell() -> Message:
+        return messages.popleft() if messages else await receive()
+
+    return tell
 
 
 async def _hang_up(receive: Receive) -> None:

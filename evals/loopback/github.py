@@ -107,8 +107,7 @@ class LoopbackGitHub(Story):
 
     def token_of(self, app: App, *, permissions: dict[str, str] | None = None) -> str:
         """A fresh token of an App's installation, as the App itself would get it."""
-        installations = self.world.installations.values()
-        installation = next(i for i in installations if i.app is app and not i.deleted)
+        installation = self._installation(app)
         return mint_installation_token(self.world, installation, permissions=permissions).value
 
     async def add_repository(
@@ -215,6 +214,8 @@ async def running(
             call.cancel()
         for task in list(world.pending):
             task.cancel()
+        for work in world.held:
+            work.close()
         await webhooks.close()
         await hooks.close()
         shutil.rmtree(folder, ignore_errors=True)

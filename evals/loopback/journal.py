@@ -22,7 +22,7 @@ class Exchange:
     method: str
     path: str
     query: str
-    status: int
+    status: int  # 0 when there was no answer
     asked: bytes
     answered: bytes
     json: bool  # whether the answer says that it is JSON
@@ -46,7 +46,7 @@ class Journaling:
             await self.app(scope, receive, send)
             return
         asked, answered = bytearray(), bytearray()
-        start: Message = {"status": 500, "headers": []}
+        start: Message = {"status": 0, "headers": []}
 
         async def hear() -> Message:
             message = await receive()
@@ -78,6 +78,8 @@ class Journaling:
 
 def is_api(path: str) -> bool:
     """Whether a path (without Enterprise prefix) belongs to REST or GraphQL."""
+    if path.endswith("/installations/new"):
+        return False  # a page beside `/apps/{slug}`
     return path == "/" or path.split("/", 2)[1] in _API
 
 

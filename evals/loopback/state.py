@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import itertools
+import math
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -424,6 +425,7 @@ class World:
     tokens: dict[str, Token] = field(default_factory=dict)
     repositories: dict[int, Repository] = field(default_factory=dict)
     pending: set[asyncio.Task[None]] = field(default_factory=set)
+    held: list[Coroutine[Any, Any, None]] = field(default_factory=list)
     _ids: itertools.count[int] = field(default_factory=lambda: itertools.count(1_000_001))
 
     def next_id(self) -> int:
@@ -435,7 +437,10 @@ class World:
         return datetime.now(UTC) + self.clock_offset
 
     def later(self, seconds: float, work: Coroutine[Any, Any, None]) -> None:
-        """Do something in the background, as GitHub's own jobs do."""
+        """Do something in the background, as GitHub's own jobs do; `inf` until `release`."""
+        if math.isinf(seconds):
+            self.held.append(work)
+            return
 
         async def wait_and_work() -> None:
             await asyncio.sleep(seconds)
@@ -444,6 +449,12 @@ class World:
         task = asyncio.create_task(wait_and_work())
         self.pending.add(task)
         task.add_done_callback(self.pending.discard)
+
+    def release(self) -> None:
+        """Let what was held back happen now."""
+        held, self.held = self.held, []
+        for work in held:
+            self.later(0, work)
 
     @property
     def api_url(self) -> str:

@@ -40,6 +40,7 @@ from evals.loopback.state import (
     App,
     CheckRun,
     Comment,
+    Installation,
     Issue,
     Json,
     Protection,
@@ -105,9 +106,7 @@ class Story:
     def acting(self, who: Who) -> Actor:
         """The actor a person or an App is, with all that it may do."""
         if isinstance(who, App):
-            every = self.world.installations.values()
-            installation = next(i for i in every if i.app is who and not i.deleted)
-            token = mint_installation_token(self.world, installation)
+            token = mint_installation_token(self.world, self._installation(who))
             return Actor(who.bot, token, who)
         person = who if isinstance(who, Person) else self.person(who)
         return actor_of_token(self.world, person.token)
@@ -415,6 +414,22 @@ class Story:
         for installation in self.world.installations.values():
             if installation.app is app and not installation.deleted:
                 installing.uninstall(self.world, installation, sender=by)
+
+    def give_repository(self, app: App, repository: Repository, *, as_user: str = "admin") -> None:
+        """Let an App see a repository."""
+        installation = self._installation(app)
+        by = self.person(as_user).account
+        installing.add_repositories(self.world, installation, [repository], by=by)
+
+    def take_repository(self, app: App, repository: Repository, *, as_user: str = "admin") -> None:
+        """Let an App see a repository no more."""
+        installation = self._installation(app)
+        by = self.person(as_user).account
+        installing.remove_repositories(self.world, installation, [repository], by=by)
+
+    def _installation(self, app: App) -> Installation:
+        every = self.world.installations.values()
+        return next(i for i in every if i.app is app and not i.deleted)
 
     async def settle(self) -> None:
         """Wait until nothing is on its way: background work of GitHub's and webhooks."""

@@ -1,10 +1,16 @@
-"""Git as the bot runs it: no configuration of the machine's, the token only in its environment."""
+"""Git and githubkit as the bot runs them: nothing of the machine's, nothing shared."""
 
 import asyncio
 import base64
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
+
+from githubkit import AppAuthStrategy, AppInstallationAuthStrategy, GitHub
+from githubkit.cache import MemCacheStrategy
+
+from evals.loopback import LoopbackGitHub
 
 
 async def git(*args: str, cwd: Path, token: str | None = None, ok: bool = True) -> str:
@@ -25,3 +31,22 @@ async def git(*args: str, cwd: Path, token: str | None = None, ok: bool = True) 
     out, _ = await process.communicate()
     assert (process.returncode == 0) is ok, out.decode()
     return out.decode()
+
+
+def own_cache() -> dict[str, Any]:
+    """Githubkit shares its token cache in a process; each client here gets its own."""
+    return {"http_cache": False, "auto_retry": False, "cache_strategy": MemCacheStrategy()}
+
+
+def app_client(github: LoopbackGitHub) -> GitHub[AppAuthStrategy]:
+    auth = AppAuthStrategy(str(github.app.id), github.private_key_path.read_text())
+    return GitHub(auth, base_url=github.api_url, **own_cache())
+
+
+def installation_client(github: LoopbackGitHub) -> GitHub[AppInstallationAuthStrategy]:
+    auth = AppAuthStrategy(str(github.app.id), github.private_key_path.read_text())
+    return GitHub(
+        auth.as_installation(github.installation.id),
+        base_url=github.api_url,
+        **own_cache(),
+    )

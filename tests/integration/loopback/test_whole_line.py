@@ -4,34 +4,14 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from githubkit import AppAuthStrategy, AppInstallationAuthStrategy, GitHub
-from githubkit.cache import MemCacheStrategy
+from githubkit import AppInstallationAuthStrategy, GitHub
 
 from evals.loopback import LoopbackGitHub
 
-from .commands import git
+from .commands import app_client, git, installation_client
 from .conftest import Receiver
 
 OWNER, REPO, BRANCH = "acme", "sums", "ultracode/1-abc"
-
-
-def own_cache() -> dict[str, Any]:
-    """Githubkit shares its token cache in a process; each client here gets its own."""
-    return {"http_cache": False, "auto_retry": False, "cache_strategy": MemCacheStrategy()}
-
-
-def app_client(github: LoopbackGitHub) -> GitHub[AppAuthStrategy]:
-    auth = AppAuthStrategy(str(github.app.id), github.private_key_path.read_text())
-    return GitHub(auth, base_url=github.api_url, **own_cache())
-
-
-def installation_client(github: LoopbackGitHub) -> GitHub[AppInstallationAuthStrategy]:
-    auth = AppAuthStrategy(str(github.app.id), github.private_key_path.read_text())
-    return GitHub(
-        auth.as_installation(github.installation.id),
-        base_url=github.api_url,
-        **own_cache(),
-    )
 
 
 async def test_from_comment_to_merged_pull_request(

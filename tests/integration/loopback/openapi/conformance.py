@@ -29,7 +29,7 @@ def description() -> Json:
 
 def problems_of_answer(exchange: Exchange) -> list[str]:
     """Where an answer differs from what GitHub says it answers."""
-    if UNDESCRIBED.match(exchange.path):
+    if exchange.status == 0 or UNDESCRIBED.match(exchange.path):
         return []
     where = f"{exchange.method} {exchange.path} -> {exchange.status}"
     operation = _operation(exchange.method, exchange.path)

@@ -106,10 +106,13 @@ def clean(schema: Any) -> Any:
         return schema
     if "$ref" in schema and isinstance(schema["$ref"], str):
         return {"$ref": f"#/$defs/{schema['$ref'].rsplit('/', 1)[1]}"}
+    if [part.get("title") for part in schema.get("allOf", [])] == ["Simple User", "Enterprise"]:
+        # an installation's account is one or the other; nobody is both
+        schema = {**schema, "anyOf": schema["allOf"], "allOf": []}
     kept = {
         key: properties(value) if key == "properties" else clean(value)
         for key, value in schema.items()
-        if key not in NOISE and key != "nullable" and not key.startswith("x-")
+        if value != [] and key not in NOISE and key != "nullable" and not key.startswith("x-")
     }
     if not schema.get("nullable"):
         return kept
