@@ -8,16 +8,16 @@ the reconciler that looks for those it missed.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import assert_never
 
 import structlog
 
 from bot import gate
 from bot.bindings import BindingBroken
-from bot.clock import now
-from bot.contracts import CandidateEnvelope, Ending
-from bot.errors import AgentFailure, BudgetExceeded, Refusal, RetryLater
+from bot.contracts import CandidateEnvelope, Ending, Trigger, UserRef
+from bot.ending import end, start_next
+from bot.errors import AgentFailure, BudgetExceeded, Refusal
+from bot.followup import FollowUp, plan_follow
 from bot.live import LiveRun, RunFailed
 from bot.live_run import open_run
 from bot.services import Services
@@ -33,9 +33,6 @@ log = structlog.get_logger()
 EXPECTED = (RunFailed, BindingBroken, AgentFailure, BudgetExceeded, Refusal)
 #: GitHub sends no event when it has caught up with a push, so the gate looks again.
 SETTLE_SECONDS = 5
-#: How long GitHub may take to mark the pull request merged before we stop waiting for it.
-MERGED_PATIENCE = timedelta(minutes=5)
-MERGED_LOOK_SECONDS = 2
 PROMOTING = frozenset({RunState.APPROVED, RunState.PROMOTING})
 
 
@@ -49,6 +46,10 @@ async def advance(services: Services, run_id: str) -> None:
         holding(run_id, claim.epoch),
     ):
         live = await open_run(services, claim)
+        stored = await live.pieces.load("ending", Ending)
+        if stored is not None:  # a crash, or patience with GitHub, came after the decision
+            await end(services, live, stored)
+            return
         match live.run.state:
             case RunState.ACCEPTED | RunState.PLANNING | RunState.WORKING:
                 await work(services, live)
@@ -124,32 +125,110 @@ async def decide(services: Services, live: LiveRun) -> None:
     log.info("gate decided", verdict=type(verdict).__name__)
     match verdict:
         case gate.Approved():
-            approved = await services.runs.transition(
-                live.run_id,
-                from_states={RunState.AWAITING_REVIEW},
-                to_state=RunState.APPROVED,
-                epoch=live.epoch,
-                where_candidate_sha=envelope.candidate_sha,
-            )
-            if approved:
-                await promote(services, live)
-        case gate.Waiting(waits=waits):
-            await live.publisher.show_verdict(envelope, verdict)
-            if any(isinstance(wait, gate.ForSettling) for wait in waits):
-                await services.queue.defer_advance(live.run_id, delay_seconds=SETTLE_SECONDS)
-        case gate.Blocked() | gate.Paused() | gate.Voided():
-            await live.publisher.show_verdict(envelope, verdict)
-        case gate.Rejected() | gate.MergedElsewhere() | gate.Landed() | gate.BaseMoved():
-            await Conductor(live, services.agno_db).reject(type(verdict).__name__)
-            await end(services, live, ending_of(verdict, envelope))
+            await approve(services, live, envelope)
+        case gate.Waiting() | gate.Paused() | gate.Voided():
+            await keep_waiting(services, live, envelope, verdict)
+        case gate.Blocked():
+            await answer_change_request(services, live, envelope, verdict)
+        case gate.BaseMoved():
+            await refresh(services, live, verdict)
+        case gate.Rejected() | gate.MergedElsewhere() | gate.Landed():
+            await close(services, live, ending_of(verdict))
         case _:
             assert_never(verdict)
 
 
-def ending_of(
-    verdict: gate.Rejected | gate.MergedElsewhere | gate.Landed | gate.BaseMoved,
+async def approve(services: Services, live: LiveRun, envelope: CandidateEnvelope) -> None:
+    """Record the approval by compare-and-set, and promote; whoever loses it does nothing."""
+    approved = await services.runs.transition(
+        live.run_id,
+        from_states={RunState.AWAITING_REVIEW},
+        to_state=RunState.APPROVED,
+        epoch=live.epoch,
+        where_candidate_sha=envelope.candidate_sha,
+    )
+    if approved:
+        await promote(services, live)
+
+
+async def keep_waiting(
+    services: Services,
+    live: LiveRun,
     envelope: CandidateEnvelope,
-) -> Ending:
+    verdict: gate.Waiting | gate.Paused | gate.Voided,
+) -> None:
+    """Show what is awaited; look again soon where GitHub will send no event for it."""
+    await live.publisher.show_verdict(envelope, verdict)
+    waits = verdict.waits if isinstance(verdict, gate.Waiting) else ()
+    if any(isinstance(wait, gate.ForSettling) for wait in waits):
+        await services.queue.defer_advance(live.run_id, delay_seconds=SETTLE_SECONDS)
+
+
+async def close(services: Services, live: LiveRun, ending: Ending) -> None:
+    """End a run that waits, and let Agno's own record agree."""
+    await Conductor(live, services.agno_db).reject(ending.outcome)
+    await end(services, live, ending)
+
+
+async def answer_change_request(
+    services: Services, live: LiveRun, envelope: CandidateEnvelope, blocked: gate.Blocked
+) -> None:
+    """Revise with the review as feedback, or end, as policy says; hold when it cannot."""
+    review = blocked.review
+    if blocked.fresh and live.policy.review.on_changes_requested == "cancel":
+        sentence = f"{blocked.by.login} requested changes."
+        await close(services, live, Ending(outcome="rejected", sentence=sentence))
+        return
+    if not blocked.fresh or not review.body.strip():
+        await live.publisher.show_verdict(envelope, blocked)
+        return
+    next_ = FollowUp(
+        kind="revision",
+        trigger=Trigger(kind="review", id=str(review.id)),
+        who=UserRef(id=blocked.by.id, login=blocked.by.login),
+        feedback=review.body,
+    )
+    try:
+        sentence = f"{blocked.by.login} requested changes; a revision follows on the same branch."
+        await supersede(services, live, next_, sentence)
+    except Refusal as refusal:
+        await live.publisher.say(f"refusal:{review.id}", refusal.sentence)
+        await live.publisher.show_verdict(envelope, blocked)
+
+
+async def refresh(services: Services, live: LiveRun, moved: gate.BaseMoved) -> None:
+    """Build the candidate anew on the base as it is now; approvals of the old one are void."""
+    tip = moved.tip or ""
+    next_ = FollowUp(
+        kind="refresh",
+        trigger=Trigger(kind="refresh", id=f"{live.run_id}:{tip}"),
+        who=live.request.requester,
+    )
+    try:
+        sentence = (
+            f"The base branch moved to {tip[:12]}, so the change is built, tested and reviewed "
+            "anew on it; earlier approvals do not carry over."
+        )
+        await supersede(services, live, next_, sentence)
+    except Refusal as refusal:
+        await close(services, live, Ending(outcome="failed", sentence=refusal.sentence))
+
+
+async def supersede(services: Services, live: LiveRun, next_: FollowUp, sentence: str) -> None:
+    """End this run as revised; the one that follows is created in the same step.
+
+    It is planned once before anything is decided, so that a refusal loses nothing.
+    """
+    await plan_follow(services, live.run, None, next_)
+
+    async def decided() -> FollowUp:
+        return next_
+
+    await live.pieces.once("follow", FollowUp, decided)
+    await close(services, live, Ending(outcome="revised", sentence=sentence))
+
+
+def ending_of(verdict: gate.Rejected | gate.MergedElsewhere | gate.Landed) -> Ending:
     """Return how a run ends whose candidate will not be promoted by us."""
     match verdict:
         case gate.Rejected(by=by):
@@ -168,12 +247,6 @@ def ending_of(
                 outcome="merged_elsewhere",
                 sentence=f"The base branch already stands at {sha[:12]}; somebody else pushed it.",
                 sha=sha,
-            )
-        case gate.BaseMoved(tip=tip):
-            return Ending(
-                outcome="failed",
-                sentence=f"The base branch moved to {(tip or 'nowhere')[:12]} after the candidate "
-                f"{envelope.candidate_sha[:12]} was made and tested, so it was not merged.",
             )
         case _:
             assert_never(verdict)
@@ -197,10 +270,6 @@ def merged_elsewhere_sentence(merged: gate.MergedElsewhere) -> str:
 
 async def promote(services: Services, live: LiveRun) -> None:
     """Resume the workflow into Finalize; when the gate closed meanwhile, wait again."""
-    stored = await live.pieces.load("ending", Ending)
-    if stored is not None:  # a crash, or patience with GitHub, came after the decision
-        await end(services, live, stored)
-        return
     try:
         outcome = await Conductor(live, services.agno_db).resume()
     except GateClosed as closed:
@@ -222,57 +291,6 @@ async def reopen(services: Services, live: LiveRun, closed: GateClosed) -> None:
     )
     log.info("gate closed again", verdict=type(closed.verdict).__name__)
     await services.queue.defer_advance(live.run_id)
-
-
-# --- ending -------------------------------------------------------------------------------------
-
-
-async def end(services: Services, live: LiveRun, ending: Ending) -> None:
-    """Show the ending wherever it is shown, then call the run ended, then let the next one start.
-
-    In this order, so that a crash in between leaves an active run that a job takes up again.
-    """
-
-    async def decided() -> Ending:
-        return ending
-
-    final = await live.pieces.once("ending", Ending, decided)
-    await await_merged(live, final)
-    await live.publisher.conclude(final)
-    await services.workshop.cancel(live.run_id)
-    await services.runs.transition(
-        live.run_id,
-        from_states=frozenset(RunState),
-        to_state=RunState(final.outcome),
-        epoch=live.epoch,
-        outcome_sentence=final.sentence,
-        deadline_at=None,
-    )
-    await start_next(services, live)
-
-
-async def await_merged(live: LiveRun, ending: Ending) -> None:
-    """Come back later until GitHub has marked the pull request merged.
-
-    It does so by itself some moments after the push, on the default branch only; deleting the work
-    branch before that would close the pull request instead. Raises RetryLater.
-    """
-    pull_number = (await live.runs.get(live.run_id)).pull_number
-    if ending.outcome != "promoted" or pull_number is None:
-        return
-    if live.base_branch != live.request.default_branch:
-        return
-    pull = await live.github.pull(pull_number)
-    begun = await live.publisher.promoted_at()
-    if pull is None or pull.merged or (begun and now() - begun > MERGED_PATIENCE):
-        return
-    raise RetryLater(MERGED_LOOK_SECONDS, "GitHub has not marked the pull request merged yet.")
-
-
-async def start_next(services: Services, live: LiveRun) -> None:
-    """Give those who wait for a place another try."""
-    for run in await services.runs.next_queued(live.run):
-        await services.queue.defer_advance(run.run_id)
 
 
 # --- clean-up and giving up ---------------------------------------------------------------------

@@ -24,6 +24,8 @@ from bot.store.runs import Run, RunStore
 from bot.store.tables import BUSY_STATES, RunState
 from workspace.contracts import CommitSha, RunPin, Suite, WorkspaceService
 
+REFRESH_ROUNDS = 2
+
 
 class RunFailed(BotError):
     """The run cannot go on; the sentence tells people why, and the run ends `failed` with it."""
@@ -64,6 +66,7 @@ class LiveRun:
     github: GitHubRepository
     publisher: Publisher
     agents: AgentDeps
+    parent: RunPieces | None = None
 
     @property
     def run_id(self) -> str:
@@ -81,9 +84,15 @@ class LiveRun:
         return self.pin.base_ref.removeprefix("refs/heads/")
 
     @property
+    def recomposes(self) -> bool:
+        """Whether round 0 puts an earlier candidate on a new base instead of working."""
+        return self.run.request.get("kind") == "refresh"
+
+    @property
     def max_rounds(self) -> int:
-        """How many rounds policy allows, one to three."""
-        return self.policy.limits.rounds
+        """How many rounds policy allows, one to three; on a moved base one repair is enough."""
+        rounds = self.policy.limits.rounds
+        return min(rounds, REFRESH_ROUNDS) if self.recomposes else rounds
 
     @property
     def start_sha(self) -> CommitSha:

@@ -67,7 +67,11 @@ async def open_run(services: Services, claim: Claim) -> LiveRun:
             marks=services.marks,
             workshop=services.workshop,
             public_url=services.settings.public_url,
+            previous_sha=previous_sha(run),
         ),
+        parent=None
+        if run.parent_run_id is None
+        else RunPieces(services.pieces, run.parent_run_id, claim.epoch),
         agents=AgentDeps(
             models=services.models,
             budget=budget_of(services, claim, policy),
@@ -76,6 +80,12 @@ async def open_run(services: Services, claim: Claim) -> LiveRun:
             turns=PieceTurns(services.pieces, run.run_id, claim.epoch),
         ),
     )
+
+
+def previous_sha(run: Run) -> str | None:
+    """Return what the run's branch holds before its first push, where another run made it."""
+    sha = run.request.get("previous_sha")
+    return str(sha) if sha else None
 
 
 def work_branch(run: Run) -> str:

@@ -42,5 +42,8 @@ def configure_logging(level: int = logging.INFO) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
+    agno = logging.getLogger("agno")  # it would print through rich, and with repository text
+    agno.setLevel(logging.WARNING)
+    agno.handlers, agno.propagate = [], True
     for noisy in ("httpx", "httpcore", "sqlalchemy.engine", "alembic"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

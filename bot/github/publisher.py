@@ -51,6 +51,14 @@ class BranchTaken(BotError):
     """Somebody else pushed to the run's branch, so its candidate could not be shown there."""
 
 
+class NotPushed(Exception):
+    """The base branch did not take the candidate; `answer` says why."""
+
+    def __init__(self, answer: Moved | PushRefused) -> None:
+        super().__init__(str(answer))
+        self.answer = answer
+
+
 class Published(Frozen):
     """What GitHub made of a published envelope; times are GitHub's own."""
 
@@ -79,6 +87,7 @@ class Publisher:
     marks: Marks
     workshop: WorkspaceService
     public_url: str | None
+    previous_sha: str | None = None
     _sequence: Iterator[int] = field(default_factory=itertools.count)
     _status: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -171,9 +180,21 @@ class Publisher:
         await self._push(round, candidate.sha)
         pull = await self._pull()
         await self._record(pull)
+        await self._back_to_draft(round, pull)
         for check in messages.check_runs(view, shown):
             await self._check(round, check)
         await self._describe(pull)
+
+    async def _back_to_draft(self, round: int, pull: PullFacts) -> None:
+        """Take a pull request that an earlier run made ready back to draft while work goes on."""
+        if pull.draft or self.previous_sha is None or round > 0:
+            return
+
+        async def act() -> str:
+            await self.repository.set_draft(pull, draft=True)
+            return str(pull.number)
+
+        await self._perform("draft", EffectKind.READY_FOR_REVIEW, act)
 
     async def _record(self, pull: PullFacts) -> None:
         await self.runs.record(
@@ -212,7 +233,7 @@ class Publisher:
             effect = await self.effects.get(self.run_id, f"branch:{earlier}")
             if effect is not None and effect.external_id is not None:
                 return effect.external_id
-        return None
+        return self.previous_sha
 
     async def _pull(self) -> PullFacts:
         base = self.pin.base_ref.removeprefix("refs/heads/")
@@ -231,7 +252,9 @@ class Publisher:
             pulls = await self.repository.pulls_of_branch(self.branch)
             return next((str(pull.number) for pull in pulls), None)
 
-        number = int(await self._perform("pull", EffectKind.PULL_REQUEST, act, find))
+        number = view.pull_number or int(
+            await self._perform("pull", EffectKind.PULL_REQUEST, act, find)
+        )
         pull = await self.repository.pull(number)
         if pull is None:
             raise BranchTaken(f"Pull request #{number} is gone.")
@@ -365,20 +388,27 @@ class Publisher:
         return None if effect is None else effect.confirmed_at
 
     async def promote(self, envelope: CandidateEnvelope) -> Pushed | Moved | PushRefused:
-        """Push the reviewed SHA to the base branch under a lease on the original base."""
-        answers: list[Pushed | Moved | PushRefused] = []
+        """Push the reviewed SHA to the base branch under a lease on the original base.
+
+        Only a push that landed is confirmed in the ledger: after any other answer another attempt
+        looks at the ref first, and pushes under the same lease.
+        """
+        base, sha = self.pin.base_ref.removeprefix("refs/heads/"), envelope.candidate_sha
 
         async def act() -> str:
-            answer = await self.workshop.promote(
-                self.pin, envelope.candidate_sha, expected=envelope.original_base_sha
-            )
-            answers.append(answer)
-            return (
-                envelope.candidate_sha if isinstance(answer, Pushed) else answer.__class__.__name__
-            )
+            answer = await self.workshop.promote(self.pin, sha, expected=envelope.original_base_sha)
+            if not isinstance(answer, Pushed):
+                raise NotPushed(answer)
+            return sha
 
-        await self._perform("promotion", EffectKind.PROMOTION, act)
-        return answers[0] if answers else Pushed(sha=envelope.candidate_sha)
+        async def find() -> str | None:
+            return sha if await self.repository.branch_sha(base) == sha else None
+
+        try:
+            await self._perform("promotion", EffectKind.PROMOTION, act, find)
+        except NotPushed as stopped:
+            return stopped.answer
+        return Pushed(sha=sha)
 
     async def conclude(self, ending: Ending) -> None:
         """Show an ending: open checks concluded, status comment, one new comment, tidied up."""

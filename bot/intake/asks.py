@@ -11,11 +11,12 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypedDict, assert_never
 
-from bot.contracts import Trigger
+from bot.contracts import Trigger, UserRef
 from bot.errors import LiveRunExists, Refusal
 from bot.github import messages
 from bot.github.port import Account, GitHubRepository, Permission, ReactionTarget
 from bot.intake.answers import Answers
+from bot.intake.follow import refresh, retry, revise, verify
 from bot.intake.start import Ask, start
 from bot.intake.steer import cancel, go
 from bot.policy import POLICY_PATH, Policy, PolicyError, parse_policy
@@ -41,7 +42,15 @@ from webhooks.commands import (
 from webhooks.events import IssueCommentCreated, IssueLabeled
 from webhooks.payloads import Account as PayloadAccount
 
-Telling: TypeAlias = Status | Help | Unknown | BadOption | Retry | Revise | Refresh | Verify
+Telling: TypeAlias = Status | Help | Unknown | BadOption
+Following: TypeAlias = Retry | Revise | Refresh | Verify
+
+
+class By(TypedDict):
+    """Who asked, and by what."""
+
+    who: UserRef
+    trigger: Trigger
 
 
 class Actor(TypedDict):
@@ -189,8 +198,27 @@ async def obey(voice: Voice, command: Command) -> str:
             return await go(voice.services, await voice.run(), **voice.actor)
         case Cancel():
             return await cancel(voice.services, await voice.run(), **voice.actor)
+        case Retry() | Revise() | Refresh() | Verify():
+            return await follow_up(voice, command)
         case _:
             return await tell(voice, command)
+
+
+async def follow_up(voice: Voice, command: Following) -> str:
+    """Do what leads to another run, or explain one."""
+    services, run = voice.services, await voice.last_run()
+    by = By(who=UserRef(id=voice.who.id, login=voice.who.login), trigger=voice.trigger)
+    match command:
+        case Revise():
+            return await revise(services, run, command, **by)
+        case Refresh():
+            return await refresh(services, run, command, **by)
+        case Retry():
+            return await retry(services, run, **by)
+        case Verify(sha=sha):
+            return await verify(services, run, sha)
+        case _:
+            assert_never(command)
 
 
 async def tell(voice: Voice, command: Telling) -> str:
@@ -204,8 +232,6 @@ async def tell(voice: Voice, command: Telling) -> str:
             return messages.unknown_command_message(word, near)
         case BadOption():
             return messages.bad_option_message(command)
-        case Retry() | Revise() | Refresh() | Verify():
-            return messages.not_yet_message()
         case _:
             assert_never(command)
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import assert_never
 
 from bot.bindings import check_envelope
-from bot.contracts import CandidateEnvelope, Ending
+from bot.contracts import CandidateEnvelope, Ending, Outcome, RoundResult
 from bot.errors import BotError
-from bot.gate import Approved, Landed, MergedElsewhere, Verdict
+from bot.gate import Approved, BaseMoved, Landed, MergedElsewhere, Verdict
 from bot.live import LiveRun
 from bot.steps.review import final_result
 from bot.store.tables import RunState
@@ -47,11 +47,17 @@ async def _finalize(live: LiveRun) -> Ending:
     result = await final_result(live)
     envelope = result.envelope
     if not result.passed or envelope is None:
-        return Ending(outcome="failed", sentence=result.failure)
+        return Ending(outcome=await failed_outcome(live), sentence=result.failure)
     if not envelope.needs_review:
         summary = envelope.synthesis.summary if envelope.synthesis else ""
         return Ending(outcome="reported", sentence=summary)
     return await promote(live, envelope)
+
+
+async def failed_outcome(live: LiveRun) -> Outcome:
+    """Return `conflicted` when the change could not be put on a moved base, else `failed`."""
+    first = await live.pieces.demand("result:0", RoundResult)
+    return "conflicted" if live.recomposes and first.envelope is None else "failed"
 
 
 async def promote(live: LiveRun, envelope: CandidateEnvelope) -> Ending:
@@ -67,7 +73,7 @@ async def promote(live: LiveRun, envelope: CandidateEnvelope) -> Ending:
     if not promoting:
         raise NotApproved
     verdict = await live.publisher.decide_gate(envelope)
-    if isinstance(verdict, MergedElsewhere | Landed) and await live.publisher.promotion_begun():
+    if is_ours(verdict) and await live.publisher.promotion_begun():
         return promoted(envelope)
     if not isinstance(verdict, Approved):
         raise GateClosed(verdict)
@@ -77,15 +83,22 @@ async def promote(live: LiveRun, envelope: CandidateEnvelope) -> Ending:
         case Pushed():
             return promoted(envelope)
         case Moved(actual=actual):
-            return Ending(
-                outcome="failed",
-                sentence=f"The base branch moved to {(actual or 'nowhere')[:12]} after the "
-                "candidate was made, so it was not merged.",
-            )
+            raise GateClosed(BaseMoved(by=verdict.by, tip=actual))
         case PushRefused(reason=reason):
             return Ending(outcome="failed", sentence=f"GitHub refused the push: {reason}")
         case _:
             assert_never(answer)
+
+
+def is_ours(verdict: Verdict) -> bool:
+    """Whether the base holds exactly the candidate: with our push begun, it was our push."""
+    match verdict:
+        case Landed():
+            return True
+        case MergedElsewhere(same_commit=same_commit):
+            return same_commit
+        case _:
+            return False
 
 
 def promoted(envelope: CandidateEnvelope) -> Ending:

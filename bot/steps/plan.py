@@ -26,6 +26,8 @@ async def make_plan(live: LiveRun) -> WorkflowPlan:
 
 
 async def _plan(live: LiveRun) -> WorkflowPlan:
+    if live.recomposes and live.parent is not None:
+        return with_own_criteria(live, await live.parent.demand("plan:0", WorkflowPlan))
     preparing = asyncio.create_task(live.workshop.prepare(live.pin, live.required))
     try:
         brief = PlanBrief(run=await run_brief(live))

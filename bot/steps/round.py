@@ -12,8 +12,16 @@ from collections.abc import Sequence
 from bot.agents import planner, worker
 from bot.agents.briefs import CandidateBrief, RepairBrief, WorkBrief
 from bot.bindings import BindingBroken, check_lineage
-from bot.contracts import CandidateEnvelope, RoundResult, WorkerResult, WorkflowPlan, WorkItem
+from bot.contracts import (
+    MAX_ROUNDS,
+    CandidateEnvelope,
+    RoundResult,
+    WorkerResult,
+    WorkflowPlan,
+    WorkItem,
+)
 from bot.live import LiveRun, side_by_side
+from bot.run_pieces import RunPieces
 from bot.steps.brief import candidate_brief, nearest_guidance, run_brief
 from bot.steps.judge import prove_and_judge
 from bot.steps.plan import plan_check, with_own_criteria
@@ -51,8 +59,12 @@ async def _round(live: LiveRun, round: int, earlier: Sequence[RoundResult]) -> R
         parent = await parent_of(live, earlier)
         failed = await failed_candidate(live, earlier)
         plan = await plan_of(live, earlier, failed, parent)
-        results = await run_workers(live, plan, earlier, failed, parent)
-        candidate = await compose(live, results, round, parent)
+        if live.recomposes and not earlier:
+            results: list[WorkerResult] = []
+            candidate = await recompose(live)
+        else:
+            results = await run_workers(live, plan, earlier, failed, parent)
+            candidate = await compose(live, results, round, parent)
         envelope = await prove_and_judge(live, plan, candidate, results)
         failure = envelope.reason
     except (RoundFailed, BindingBroken) as reason:
@@ -104,13 +116,45 @@ async def failed_candidate(live: LiveRun, earlier: Sequence[RoundResult]) -> Can
     """Return the last round's candidate with its evidence, as far as that round came."""
     if not earlier:
         return None
-    last = earlier[-1].round
-    candidate = await live.pieces.load(f"candidate:{last}", Candidate)
-    report = await live.pieces.load(f"report:{last}", TestReport)
-    evidence = await live.pieces.load(f"evidence:{last}", EvidenceManifest)
+    brief = await brief_of(live, live.pieces, earlier[-1].round)
+    if brief is None and live.recomposes and live.parent is not None:
+        return await brief_of(live, live.parent, await last_round(live.parent))
+    return brief
+
+
+async def brief_of(live: LiveRun, pieces: RunPieces, round: int) -> CandidateBrief | None:
+    """Return a round's candidate with its evidence, where it came that far."""
+    candidate = await pieces.load(f"candidate:{round}", Candidate)
+    report = await pieces.load(f"report:{round}", TestReport)
+    evidence = await pieces.load(f"evidence:{round}", EvidenceManifest)
     if candidate is None or report is None or evidence is None:
         return None
     return candidate_brief(await run_brief(live), candidate, report, evidence, ())
+
+
+async def last_round(pieces: RunPieces) -> int:
+    """Return the last round of a run that has a candidate; 0 when none has."""
+    for round in range(MAX_ROUNDS - 1, 0, -1):
+        if await pieces.load(f"candidate:{round}", Candidate) is not None:
+            return round
+    return 0
+
+
+async def recompose(live: LiveRun) -> Candidate:
+    """Return the earlier run's candidate on the base as it is now. Raises RoundFailed."""
+    parent = live.parent
+    if parent is None:
+        raise RoundFailed("There is no earlier candidate to put on the new base.")
+    old = await parent.demand(f"candidate:{await last_round(parent)}", Candidate)
+
+    async def composed() -> Candidate:
+        made = await live.workshop.recompose_on(live.pin, old)
+        if isinstance(made, Conflict):
+            paths = ", ".join(f"`{shown_path(path)}`" for path in made.paths[:SHOWN_PATHS])
+            raise RoundFailed(f"The change conflicts with the base branch as it is now: {paths}.")
+        return made
+
+    return await live.pieces.once("candidate:0", Candidate, composed)
 
 
 async def run_workers(

@@ -1,0 +1,89 @@
+"""How a run ends: shown wherever it is shown, then recorded, then the next one starts.
+
+In: a `LiveRun` and its ending. Out: nothing; GitHub shows the ending, the row says it, and a run
+that follows it (a revision, a refresh) is created in the same transaction as the end.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from bot.clock import now
+from bot.contracts import Ending
+from bot.errors import Refusal, RetryLater
+from bot.followup import FollowUp, plan_follow, start_follow
+from bot.live import LiveRun
+from bot.services import Services
+from bot.steps.review import final_result
+from bot.store.runs import NewRun
+from bot.store.tables import RunState
+from workspace.contracts import Candidate
+
+#: How long GitHub may take to mark the pull request merged before we stop waiting for it.
+MERGED_PATIENCE = timedelta(minutes=5)
+MERGED_LOOK_SECONDS = 2
+
+
+async def end(services: Services, live: LiveRun, ending: Ending) -> None:
+    """Show the ending wherever it is shown, then call the run ended, then let the next one start.
+
+    In this order, so that a crash in between leaves an active run that a job takes up again.
+    """
+
+    async def decided() -> Ending:
+        return ending
+
+    final = await live.pieces.once("ending", Ending, decided)
+    await await_merged(live, final)
+    await live.publisher.conclude(final)
+    await services.workshop.cancel(live.run_id)
+    next_ = await live.pieces.load("follow", FollowUp) if final.outcome == "revised" else None
+    new = await planned_next(services, live, next_) if next_ else None
+    async with services.database.begin() as tx:
+        await services.runs.transition(
+            live.run_id,
+            from_states=frozenset(RunState),
+            to_state=RunState(final.outcome),
+            epoch=live.epoch,
+            outcome_sentence=final.sentence,
+            deadline_at=None,
+            tx=tx,
+        )
+        if new is not None and next_ is not None:
+            await start_follow(services, new, next_, tx)
+    await start_next(services, live)
+
+
+async def planned_next(services: Services, live: LiveRun, next_: FollowUp) -> NewRun | None:
+    """Return the run that follows; None, said in words, when that is refused meanwhile."""
+    result = await final_result(live)
+    candidate = await live.pieces.load(f"candidate:{result.round}", Candidate)
+    try:
+        return await plan_follow(services, live.run, candidate, next_)
+    except Refusal as refusal:
+        await live.publisher.say("no_follow", refusal.sentence)
+        return None
+
+
+async def await_merged(live: LiveRun, ending: Ending) -> None:
+    """Come back later until GitHub has marked the pull request merged.
+
+    It does so by itself some moments after the push, on the default branch only; deleting the work
+    branch before that would close the pull request instead. Raises RetryLater.
+    """
+    pull_number = (await live.runs.get(live.run_id)).pull_number
+    if ending.outcome != "promoted" or pull_number is None:
+        return
+    if live.base_branch != live.request.default_branch:
+        return
+    pull = await live.github.pull(pull_number)
+    begun = await live.publisher.promoted_at()
+    if pull is None or pull.merged or (begun and now() - begun > MERGED_PATIENCE):
+        return
+    raise RetryLater(MERGED_LOOK_SECONDS, "GitHub has not marked the pull request merged yet.")
+
+
+async def start_next(services: Services, live: LiveRun) -> None:
+    """Give those who wait for a place another try."""
+    for run in await services.runs.next_queued(live.run):
+        await services.queue.defer_advance(run.run_id)

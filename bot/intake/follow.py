@@ -1,0 +1,95 @@
+"""Commands that lead to another run, or explain one: revise, refresh, retry, verify.
+
+In: who says so and the newest run of the issue. Out: the answer's text, empty where the run that
+follows answers with its own status comment.
+"""
+
+from __future__ import annotations
+
+from bot.advance import supersede
+from bot.contracts import Trigger, UserRef
+from bot.errors import Refusal
+from bot.followup import RETRIABLE, FollowUp, plan_follow, start_follow
+from bot.github import messages
+from bot.live import LiveRun
+from bot.live_run import open_run
+from bot.services import Services
+from bot.store.fence import holding
+from bot.store.runs import Claim, Run
+from bot.store.tables import RunState
+from bot.view import load_view
+from webhooks.commands import Refresh, Revise
+from workspace.contracts import Candidate, EvidenceManifest, TestReport
+
+
+async def revise(
+    services: Services, run: Run | None, command: Revise, *, who: UserRef, trigger: Trigger
+) -> str:
+    """Let a waiting candidate be revised with this feedback."""
+    if not command.feedback.strip():
+        return messages.empty_revision_message()
+    next_ = FollowUp(kind="revision", trigger=trigger, who=who, feedback=command.feedback)
+    sentence = f"{who.login} asked for a revision; it follows on the same branch."
+    return await replace_waiting(services, run, next_, sentence)
+
+
+async def refresh(
+    services: Services, run: Run | None, _: Refresh, *, who: UserRef, trigger: Trigger
+) -> str:
+    """Build a waiting candidate anew on the base as it is now."""
+    next_ = FollowUp(kind="refresh", trigger=trigger, who=who)
+    sentence = f"{who.login} asked for a fresh candidate on the base as it is now; it follows."
+    return await replace_waiting(services, run, next_, sentence)
+
+
+async def replace_waiting(
+    services: Services, run: Run | None, next_: FollowUp, sentence: str
+) -> str:
+    """End a run that waits for a review, and let another follow it."""
+    if run is None or run.state is not RunState.AWAITING_REVIEW:
+        return messages.nothing_waits_message(run)
+    claim = await services.runs.claim(run.run_id)
+    if claim is None or claim.run.state is not RunState.AWAITING_REVIEW:
+        return messages.nothing_waits_message(run)
+    with holding(run.run_id, claim.epoch):
+        await supersede(services, await open_run(services, claim), next_, sentence)
+    return ""
+
+
+async def retry(services: Services, run: Run | None, *, who: UserRef, trigger: Trigger) -> str:
+    """Start an ended run anew without reading the issue again; decide a waiting one again."""
+    if run is not None and run.state in {RunState.AWAITING_REVIEW, RunState.APPROVED}:
+        await services.queue.defer_advance(run.run_id)
+        return messages.deciding_again_message()
+    if run is None or run.state not in RETRIABLE:
+        return messages.nothing_to_retry_message(run)
+    if "coding_request" not in run.request:
+        raise Refusal(messages.nothing_to_retry_message(run))
+    next_ = FollowUp(kind="retry", trigger=trigger, who=who)
+    await start_follow(services, await plan_follow(services, run, None, next_), next_)
+    return ""
+
+
+async def verify(services: Services, run: Run | None, sha: str | None) -> str:
+    """Recompute the chain of a run's candidate from the stored bytes, and say how it holds."""
+    if run is None:
+        return messages.status_answer_message(None)
+    live = await look_at(services, run)
+    view = await load_view(run, live.request, live.pieces, branch=run.branch or "", public_url=None)
+    proved = [shown for shown in view.rounds if shown.evidence is not None]
+    if sha is not None:
+        proved = [s for s in proved if s.candidate and s.candidate.sha.startswith(sha)]
+    if not proved:
+        return messages.nothing_to_verify_message(sha)
+    shown = proved[-1]
+    assert shown.candidate is not None
+    candidate = await live.pieces.demand(f"candidate:{shown.round}", Candidate)
+    report = await live.pieces.demand(f"report:{shown.round}", TestReport)
+    evidence = await live.pieces.demand(f"evidence:{shown.round}", EvidenceManifest)
+    broken = await services.workshop.verify_evidence(live.pin, candidate, report, evidence)
+    return messages.verify_message(view, shown, broken)
+
+
+async def look_at(services: Services, run: Run) -> LiveRun:
+    """Open a run for reading; nothing is claimed, and a write would be refused."""
+    return await open_run(services, Claim(run, run.epoch))
