@@ -145,7 +145,9 @@ async def test_worker_outside_its_scope_fails_with_the_path(shop: Shop) -> None:
 
 async def test_overlapping_plan_is_rejected_with_the_paths(shop: Shop) -> None:
     """Two writable items that could touch one path are rejected before any worker starts."""
-    shop.play(play(plan(task("one", "shop/**"), task("two", "shop/*.py"))))
+    overlapping = plan(task("one", "shop/**"), task("two", "shop/*.py"))
+    overlapping["turns"][0]["repeat"] = True
+    shop.play(play(overlapping))
     issue = await shop.ask()
     ended = await shop.ended(issue)
     assert ended["state"] == "failed"
