@@ -47,7 +47,11 @@ class PolicyError(Refusal):
 
     def __init__(self, *problems: PolicyProblem) -> None:
         self.problems = problems
-        super().__init__("\n".join(str(problem) for problem in problems))
+        listed = "\n".join(f"- {problem}" for problem in problems)
+        super().__init__(
+            "The policy file `.github/ultracode.yml` on the default branch cannot be used:\n\n"
+            f"{listed}\n\nCorrect it there and write the command again."
+        )
 
 
 @dataclass(frozen=True, slots=True)

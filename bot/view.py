@@ -19,6 +19,7 @@ from bot.contracts import (
     WorkerResult,
     WorkflowPlan,
 )
+from bot.policy import Policy
 from bot.run_pieces import RunPieces
 from bot.store.runs import Run, Usage
 from bot.verdicts import Verdict
@@ -45,7 +46,7 @@ class RoundView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunView:
-    """One run at a moment. `position` is its place in the queue; links are absolute."""
+    """One run at a moment (`as_of`). `position` is its place in the queue; links are absolute."""
 
     run_id: str
     state: str
@@ -61,6 +62,8 @@ class RunView:
     verdict: Verdict | None = None
     ending: Ending | None = None
     position: int | None = None
+    policy: Policy | None = None
+    as_of: datetime | None = None
 
     @property
     def last_round(self) -> RoundView | None:

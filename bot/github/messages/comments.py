@@ -1,0 +1,117 @@
+"""New comments: where a person must act, and at every end. Each mentions only the requester."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from bot.contracts import Ending
+from bot.github.escape import code, fence, words
+from bot.github.messages.parts import bullets, mention, moment, paragraphs, sha, word_list
+from bot.github.messages.status import review_demand, task_lines
+from bot.policy import POLICY_PATH
+from bot.view import RunView
+
+
+def review_wanted_comment(view: RunView) -> str:
+    """Ask for the review."""
+    until = f", until {moment(view.deadline_at)}" if view.deadline_at else ""
+    at = f" at {sha(view.envelope.candidate_sha)}" if view.envelope else ""
+    return (
+        f"{mention(view.request.requester)} the candidate passed its suites, the verifier and the "
+        f"refuter. #{view.pull_number}{at} waits for {review_demand(view)}{until}. Approving it "
+        "merges exactly that commit."
+    )
+
+
+def go_wanted_comment(view: RunView) -> str:
+    """Show what waits for a go, word for word, and ask for it."""
+    return _GO_COMMENTS.get(view.reason, _outsiders_comment)(view)
+
+
+def _outsiders_comment(view: RunView) -> str:
+    request = view.request
+    return paragraphs(
+        f"{mention(request.requester)} the words below were written or changed by somebody without "
+        "write access. If they are what you want done, `/ultracode go` lets the run use exactly "
+        "these; `/ultracode cancel` stops it. Later edits of the issue change nothing.",
+        fence(request.request, 20_000),
+        f"Success criteria:\n\n{fence(chr(10).join(request.success_criteria), 10_000)}",
+    )
+
+
+def _plan_comment(view: RunView) -> str:
+    shown = view.last_round
+    plan = (
+        paragraphs(
+            words(shown.plan.reason),
+            bullets(task_lines(shown)),
+            f"Success criteria:\n\n{word_list(view.request.success_criteria)}",
+        )
+        if shown
+        else ""
+    )
+    return paragraphs(
+        f"{mention(view.request.requester)} this is the plan. `/ultracode go` starts the work; "
+        "`/ultracode cancel` stops the run.",
+        plan,
+    )
+
+
+def _publish_comment(view: RunView) -> str:
+    candidate = view.last_round.candidate if view.last_round else None
+    at = f" ({sha(candidate.sha)})" if candidate else ""
+    return (
+        f"{mention(view.request.requester)} a candidate is ready{at} and has not been pushed: "
+        "pushing it starts this repository's own workflows on code nobody has read. "
+        "`/ultracode go` pushes it; `/ultracode cancel` stops the run."
+    )
+
+
+_GO_COMMENTS: Final[Mapping[str | None, Callable[[RunView], str]]] = {
+    "outsiders_words": _outsiders_comment,
+    "plan": _plan_comment,
+    "publish": _publish_comment,
+}
+
+
+# --- ends ---------------------------------------------------------------------------------------
+
+
+def ending_comment(view: RunView, ending: Ending) -> str:
+    """Tell the requester how the run ended, and what can be done now."""
+    said = words(ending.sentence, 2_000)
+    first = f"{mention(view.request.requester)} {_ENDS[ending.outcome]}"
+    return paragraphs(f"{first} {said}".rstrip(), _what_now(view, ending))
+
+
+_ENDS: Final[Mapping[str, str]] = {
+    "promoted": "merged.",
+    "reported": "done: there was nothing to change.",
+    "failed": "this run failed, and nothing was merged.",
+    "rejected": "this run was rejected, and nothing was merged.",
+    "revised": "a revision of this run has begun.",
+    "merged_elsewhere": "this run's pull request was merged, but not by this run.",
+    "cancelled": "this run was cancelled, and nothing was merged.",
+    "expired": "nobody reviewed the candidate in time, so this run has expired.",
+    "refused": "this run was refused.",
+    "conflicted": "the base branch moved, and the candidate does not fit onto it any more.",
+}
+
+
+def _what_now(view: RunView, ending: Ending) -> str:
+    base = code(view.request.base_ref.removeprefix("refs/heads/"))
+    match ending.outcome:
+        case "promoted":
+            return f"{base} is at {sha(ending.sha)}: the very commit that was tested and approved."
+        case "failed" | "expired" | "conflicted" if view.pull_number:
+            return (
+                f"#{view.pull_number} and its branch are kept for a while, for whoever wants to "
+                "take over. A new `/ultracode` starts afresh."
+            )
+        case "failed" | "cancelled" | "rejected" | "expired" | "conflicted":
+            return "A new `/ultracode` starts afresh."
+        case "refused":
+            return f"The rules are in `{POLICY_PATH}` on the default branch."
+        case _:
+            return ""

@@ -1,0 +1,69 @@
+"""Answers about runs that follow another, and the chain of evidence in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bot.contracts import Ending
+from bot.github.escape import code
+from bot.github.messages.parts import paragraphs, sha, table
+from bot.store.runs import Run
+from bot.view import RoundView, RunView
+
+
+def nothing_waits_message(run: Run | None) -> str:
+    """Answer `revise` or `refresh` without a candidate that waits for a review."""
+    state = f" The newest run is **{run.state}**." if run else ""
+    return f"No candidate waits for a review here.{state} `/ultracode retry` starts one anew."
+
+
+def deciding_again_message() -> str:
+    """Answer `retry` while a candidate waits."""
+    return "The gate is decided again now; the status comment shows what it says."
+
+
+def nothing_to_retry_message(run: Run | None) -> str:
+    """Answer `retry` without anything to start anew."""
+    if run is None:
+        return "There is no run here to retry. `/ultracode <request>` starts one."
+    return f"The newest run is **{run.state}**; there is nothing to retry."
+
+
+def nothing_to_verify_message(wanted: str | None) -> str:
+    """Answer `verify` without evidence."""
+    which = f" for {code(wanted)}" if wanted else ""
+    return f"There is no evidence{which} here: no candidate came as far as its suites."
+
+
+def verify_message(view: RunView, shown: RoundView, broken: Sequence[str]) -> str:
+    """Show the chain of a candidate, link by link, as the stored bytes prove it."""
+    candidate, report, evidence = shown.candidate, shown.report, shown.evidence
+    if candidate is None or report is None or evidence is None:
+        return nothing_to_verify_message(None)
+    links = [
+        ("request", code(evidence.bindings.get("request", ""))),
+        ("policy", code(evidence.bindings.get("policy", ""))),
+        ("plan", code(evidence.bindings.get("plan", ""))),
+        ("base", code(candidate.original_base_sha)),
+        ("candidate", code(candidate.sha)),
+        ("diff", code(evidence.diff_digest)),
+        ("test report", code(report.digest)),
+        ("evidence", code(evidence.digest)),
+    ]
+    verdict = (
+        "Every digest was recomputed from the stored bytes, and they agree."
+        if not broken
+        else "The chain is broken: " + " ".join(broken)
+    )
+    return paragraphs(
+        f"Run {code(view.run_id)}, candidate {sha(candidate.sha)}. {verdict}",
+        table(("link", "SHA or SHA-256"), links),
+    )
+
+
+def landed_comment(base: str, ending: Ending) -> str:
+    """Say where the commit went when GitHub cannot: it marks merges on the default branch only."""
+    return (
+        f"The candidate {sha(ending.sha)} is on {code(base)} now. GitHub marks pull requests as "
+        "merged on the default branch only, so this one is closed."
+    )
