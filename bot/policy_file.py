@@ -108,7 +108,8 @@ def _check_events(text: str) -> None:
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
         if sentence := _forbidden(event, depth, documents):
-            raise PolicyError(PolicyProblem(event.start_mark.line + 1, sentence))
+            line = event.start_mark.line + 1 if event.start_mark else 1
+            raise PolicyError(PolicyProblem(line, sentence))
 
 
 def _forbidden(event: Any, depth: int, documents: int) -> str:
