@@ -66,7 +66,7 @@ async def execute_suite(
     )
     outcomes: tuple[TestOutcome, ...] = ()
     if junit is not None:
-        outcomes, problem = read_outcomes(junit)
+        outcomes, problem = await asyncio.to_thread(read_outcomes, junit)
     return Execution(
         observation=Observation(
             run_key=run_key,

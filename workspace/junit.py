@@ -5,7 +5,9 @@ sandbox by the code under test, so documents with a DTD (entity bombs, external 
 tests or too deep a nesting are refused rather than read.
 """
 
+import re
 from itertools import islice
+from pathlib import PurePosixPath
 from typing import Final
 from xml.etree import ElementTree as ET
 from xml.parsers import expat
@@ -20,6 +22,17 @@ MAX_TESTS: Final = 100_000
 MAX_DEPTH: Final = 64
 MAX_NAME: Final = 1000
 MAX_MESSAGE: Final = 2000
+
+_WORKSPACE: Final = "/ws/"  # where a suite finds the tree it runs on
+_LINE: Final = re.compile(r"[0-9]{1,9}")
+#: How traces name a place: pytest's `file:line: Error`, Python's, and Node's.
+_PLACES: Final = (
+    re.compile(r"^(?P<file>[^\s:()]{1,500}):(?P<line>[0-9]{1,9}): ", re.MULTILINE),
+    re.compile(r'File "(?P<file>/ws/[^"\n]{1,500})", line (?P<line>[0-9]{1,9})'),
+    re.compile(
+        r"[(\s](?P<file>/ws/[^\s:()]{1,500}|[\w./-]{1,500}\.[cm]?[jt]sx?):(?P<line>[0-9]{1,9}):"
+    ),
+)
 
 
 class JUnitUnreadable(WorkspaceError):
@@ -88,14 +101,14 @@ def _outcome(case: TestCase) -> TestOutcome:
         else "passed"
     )
     words = next((result.message or result.text for result in results), None) or ""
-    attributes = case._elem.attrib  # noqa: SLF001 - pytest's file and line have no accessor
+    file, line = _place(case, "\n".join(result.text or "" for result in results))
     return TestOutcome(
         class_name=_bounded(case.classname, MAX_NAME),
         name=_bounded(case.name, MAX_NAME),
         outcome=outcome,
         message=_bounded(words, MAX_MESSAGE),
-        file=_bounded(attributes.get("file"), MAX_NAME) or None,
-        line=_line(attributes.get("line")),
+        file=file,
+        line=line,
     )
 
 
@@ -103,5 +116,15 @@ def _bounded(text: str | None, limit: int) -> str:
     return (text or "").strip()[:limit]
 
 
-def _line(text: str | None) -> int | None:
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else None  # noqa: PLR2004 - a line number fits nine digits
+def _place(case: TestCase, text: str) -> tuple[str | None, int | None]:
+    """Return where a test failed, from its attributes or from the last place its trace names."""
+    attributes = case._elem.attrib  # noqa: SLF001 - pytest's file and line have no accessor
+    places = [(attributes.get("file"), attributes.get("line"))] if "file" in attributes else []
+    places += [
+        (match["file"], match["line"]) for pattern in _PLACES for match in pattern.finditer(text)
+    ][::-1]
+    for file, line in places:
+        path = PurePosixPath((file or "").removeprefix(_WORKSPACE))
+        if not path.is_absolute() and ".." not in path.parts and len(str(path)) <= MAX_NAME:
+            return str(path), int(line) if line and _LINE.fullmatch(line) else None
+    return None, None

@@ -100,20 +100,25 @@ class Proof:
         self.folder = folder
         self.repository = GitRepository(folder / "repository.git")
         self.artifacts = FolderArtifacts(folder / "artifacts")
+        self._shared = shared
+        self.use(sandbox)
+
+    def use(self, sandbox: Sandbox) -> None:
+        """Judge in this sandbox from now on."""
         self.sandbox = sandbox
         self.dependencies = Dependencies(
-            shared / "deps",
+            self._shared / "deps",
             sandbox=sandbox,
             trees=self.repository,
-            temporary=folder / "temporary",
+            temporary=self.folder / "temporary",
         )
         self.runner = SuiteRunner(
             sandbox=sandbox,
             trees=self.repository,
             artifacts=self.artifacts,
             dependencies=self.dependencies,
-            base_runs=BaseRuns(shared / "base-runs"),
-            checkouts=folder / "checkouts",
+            base_runs=BaseRuns(self._shared / "base-runs"),
+            checkouts=self.folder / "checkouts",
         )
 
     async def judge(

@@ -97,10 +97,11 @@ async def test_whatever_differs_changes_the_digest(proof: Proof) -> None:
 @pytest.mark.sandbox
 async def test_a_suite_that_does_not_repeat_is_flaky(proof: Proof) -> None:
     """Repetitions that end differently never pass, though each exits 0."""
+    odd = "<testcase name='$(date +%s%N)'><skipped/></testcase>"
     chance = TINY.model_copy(
         update={
             "repeat": 2,
-            "run": TINY.run + '; sed -i "s/test_zero/test_$(date +%s%N)/" "$ULTRACODE_JUNIT"',
+            "run": f'{TINY.run}; sed -i "s#</testsuite>#{odd}</testsuite>#" "$ULTRACODE_JUNIT"',
         }
     )
     report = await proof.judge(TINY_FILES, {"calc.py": FIX}, chance)

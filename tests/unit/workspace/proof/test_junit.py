@@ -1,3 +1,5 @@
+from xml.sax.saxutils import escape
+
 import pytest
 
 from workspace.junit import MAX_DEPTH, MAX_TESTS, JUnitUnreadable, parse_junit
@@ -38,6 +40,28 @@ def test_where_and_why_a_test_failed_is_kept() -> None:
         b"</testsuite>"
     )
     assert (test.message, test.file, test.line) == ("no", "a.py", 3)
+
+
+@pytest.mark.parametrize(
+    ("trace", "place"),
+    [
+        (">   assert 0\nE   assert 0\n\ntests/test_a.py:7: AssertionError", ("tests/test_a.py", 7)),
+        ('File "/usr/lib/unittest/case.py", line 1\nFile "/ws/t/test_a.py", line 12, in f',
+         ("t/test_a.py", 12)),
+        ("Error: no\n    at Object.toBe (/ws/test/a.test.js:5:31)", ("test/a.test.js", 5)),
+        ("AssertionError: no\n \u276f test/a.test.ts:4:41", ("test/a.test.ts", 4)),
+        ("/etc/passwd:1: Error", (None, None)),
+        ("../../x.py:1: Error", (None, None)),
+        ("nothing", (None, None)),
+    ],
+)  # fmt: skip
+def test_the_place_of_a_failure_is_found_in_its_trace(
+    trace: str, place: tuple[str | None, int | None]
+) -> None:
+    """Where a runner names no file, its trace does; places outside the tree are none."""
+    case = f"<testcase name='t'><failure>{escape(trace)}</failure></testcase>"
+    (test,) = parse_junit(f"<testsuite>{case}</testsuite>".encode())
+    assert (test.file, test.line) == place
 
 
 @pytest.mark.parametrize(
