@@ -67,7 +67,7 @@ def setup_environment() -> dict[str, str]:
 
 
 async def measure_toolchain(
-    sandbox: Sandbox, empty_folder: Path, commands: Iterable[str]
+    sandbox: Sandbox, empty_folder: Path, commands: Iterable[str], *, image: str | None
 ) -> dict[str, dict[str, str]]:
     """Return, for each command, the SHA-256 of every system program it names and of the shell.
 
@@ -87,6 +87,7 @@ async def measure_toolchain(
             workspace=empty_folder,
             read_only=True,
             env={**_FIXED, "PATH": _SYSTEM_PATH},
+            image=image,
             limits=Limits(wall_seconds=60),
         )
     )

@@ -53,6 +53,7 @@ async def execute_suite(
             env=suite_environment(),
             deps=deps,
             scratch=scratch,
+            image=limits.image,
             limits=Limits(
                 wall_seconds=suite.timeout_seconds,
                 memory_bytes=limits.memory_bytes,

@@ -107,6 +107,7 @@ class WorkerRunner:
             workspace=self._workspace.files,
             env=suite_environment(),
             deps=sealed.folder if sealed else None,
+            image=limits.image,
             limits=Limits(
                 wall_seconds=timeout_seconds,
                 memory_bytes=limits.memory_bytes,

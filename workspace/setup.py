@@ -187,6 +187,7 @@ class Dependencies:
             workspace_at=DEPS,
             read_only_mounts=(ReadOnlyMount(source=inputs, target=INPUTS),),
             env={**setup_environment(), "ULTRACODE_INPUTS": str(INPUTS)},
+            image=pin.sandbox.image,
             limits=Limits(
                 wall_seconds=setup.timeout_seconds,
                 memory_bytes=pin.sandbox.memory_bytes,

@@ -145,7 +145,9 @@ class SuiteRunner:
         deps = await self._dependencies.seal(pin)
         async with self._folder() as empty:
             commands = [suite.run for suite in suites]
-            toolchain = await measure_toolchain(self._sandbox, empty, commands)
+            toolchain = await measure_toolchain(
+                self._sandbox, empty, commands, image=pin.sandbox.image
+            )
         base = await self._trees.entries(pin.repo.id, pin.original_base_sha)
         side_by_side = min(max(1, len(suites)), max(1, int(pin.sandbox.cpus)))
         return _Bench(

@@ -122,8 +122,6 @@ class Job:
     toolchains: tuple[Path, ...] = ()
     """Host folders with interpreters that live outside /usr."""
     read_only_mounts: tuple[ReadOnlyMount, ...] = ()
-    network: tuple[str, ...] = ()
-    """Names of package registries that may be read; none means no network at all."""
 
     def __post_init__(self) -> None:
         """Refuse a job that could not mean what it says.
