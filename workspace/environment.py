@@ -17,7 +17,11 @@ JUNIT_NAME: Final = "junit.xml"
 SOURCE_DATE_EPOCH: Final = "315532800"
 
 _SYSTEM_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
-_PATH: Final = f"{DEPS}/bin:{DEPS}/python/bin:{DEPS}/node_modules/.bin:{_SYSTEM_PATH}"
+#: Last on the path: a `python` for systems, such as Debian's, that only have `python3`.
+FALLBACK: Final = DEPS / ".fallback"
+_PATH: Final = ":".join(
+    (f"{DEPS}/bin", f"{DEPS}/python/bin", f"{DEPS}/node_modules/.bin", _SYSTEM_PATH, str(FALLBACK))
+)
 _FIXED: Final[Mapping[str, str]] = {
     "CI": "1",
     "LANG": "C.UTF-8",
@@ -78,7 +82,8 @@ async def measure_toolchain(
         SandboxError: The sandbox failed, or holds no shell to ask.
     """
     wanted = {
-        command: {"sh", *filter(_could_be_program, command_words(command))} for command in commands
+        command: {"sh", "python3", *filter(_could_be_program, command_words(command))}
+        for command in commands
     }
     names = sorted(set().union(*wanted.values()))
     outcome = await sandbox.run(

@@ -36,7 +36,7 @@ async def execute_suite(
     *,
     scratch: Path,
     run_key: Sha256,
-    deps: Path | None,
+    deps: Path,
     limits: SandboxLimits,
     cpus: float,
 ) -> Execution:

@@ -106,7 +106,7 @@ class WorkerRunner:
             command=("/bin/sh", "-c", command),
             workspace=self._workspace.files,
             env=suite_environment(),
-            deps=sealed.folder if sealed else None,
+            deps=sealed.folder,
             image=limits.image,
             limits=Limits(
                 wall_seconds=timeout_seconds,

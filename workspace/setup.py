@@ -31,7 +31,7 @@ import orjson
 
 from workspace.contracts import RunPin, SandboxLimits, Setup, Sha256
 from workspace.digest import canonical_digest
-from workspace.environment import setup_environment
+from workspace.environment import FALLBACK, setup_environment
 from workspace.errors import WorkspaceRefusal
 from workspace.globs import parse_glob
 from workspace.locks import exclusive
@@ -88,12 +88,15 @@ class SetupFailed(WorkspaceRefusal):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedDependencies:
-    """What set-up installed."""
+    """What set-up installed; without a set-up, only what every suite has."""
 
     folder: Path
     """On the host; suites see it read-only at /deps."""
-    seal: Sha256
-    """Over the key and the content: equal seals mean equal files, compiled ones aside."""
+    seal: Sha256 | None
+    """Over the key and the content: equal seals mean equal files, compiled ones aside.
+
+    None without a set-up.
+    """
     importable: tuple[str, ...]
     """Top-level Python modules among them, so that a candidate's new module cannot hide one."""
 
@@ -130,7 +133,7 @@ class Dependencies:
         self._sandbox = sandbox
         self._trees = trees
 
-    async def seal(self, pin: RunPin) -> SealedDependencies | None:
+    async def seal(self, pin: RunPin) -> SealedDependencies:
         """Return the run's dependencies, installing them unless they are there.
 
         Raises:
@@ -138,7 +141,7 @@ class Dependencies:
             SandboxError: The sandbox failed, or may not open the network that policy names.
         """
         if pin.setup is None:
-            return None
+            return await asyncio.to_thread(_load_none, self._folder / "none")
         inputs = await self._inputs(pin, pin.setup)
         key = dependency_key(pin.repo.id, pin.setup, pin.sandbox, inputs)
         home = self._folder / str(pin.repo.id) / key
@@ -173,6 +176,7 @@ class Dependencies:
         folders = {name: staging / name for name in ("inputs", "deps")}
         try:
             await asyncio.to_thread(_make_folders, staging, *folders.values())
+            await asyncio.to_thread(_lay_fallback, folders["deps"])
             tree = await self._trees.write_tree(pin.repo.id, inputs)
             await self._trees.checkout(pin.repo.id, tree, folders["inputs"])
             await self._run(pin, setup, **folders)
@@ -259,6 +263,26 @@ def dependency_key(
 def _make_folders(*folders: Path) -> None:
     for folder in folders:
         folder.mkdir(parents=True, mode=0o755)
+
+
+def _lay_fallback(deps: Path) -> None:
+    folder = deps / FALLBACK.name
+    folder.mkdir(mode=0o755)
+    python = folder / "python"
+    python.write_text('#!/bin/sh\nexec python3 "$@"\n')
+    python.chmod(0o555)
+
+
+def _load_none(home: Path) -> SealedDependencies:
+    """Return what suites have without a set-up."""
+    if not home.exists():
+        fresh = home.with_name(f".{home.name}.{secrets.token_hex(6)}")
+        _make_folders(fresh)
+        _lay_fallback(fresh)
+        with contextlib.suppress(OSError):  # another was faster: its folder is the same
+            fresh.rename(home)
+        _remove(fresh)
+    return SealedDependencies(folder=home, seal=None, importable=())
 
 
 def _seal(staging: Path, home: Path) -> None:

@@ -49,7 +49,7 @@ class _Bench:
     """What all executions for one run share."""
 
     pin: RunPin
-    deps: SealedDependencies | None
+    deps: SealedDependencies
     toolchain: Mapping[str, dict[str, str]]
     base: Entries
     base_tree: str
@@ -168,7 +168,7 @@ class SuiteRunner:
             writes_allow=bench.pin.writes.allow,
             environment=suite_environment(),
             toolchain=bench.toolchain[suite.run],
-            dependency_seal=bench.deps.seal if bench.deps else None,
+            dependency_seal=bench.deps.seal,
             architecture=platform.machine(),
             sandbox=self._sandbox.name,
             guarantees=dict(self._sandbox.guarantees),
@@ -224,7 +224,7 @@ class SuiteRunner:
             await self._trees.entries(repository, candidate.tree),
             allow=bench.pin.writes.allow,
             commands=[suite.run for suite in suites],
-            importable=bench.deps.importable if bench.deps else (),
+            importable=bench.deps.importable,
         )
         with_base_tests, changed_tests = base_tests_entries(bench.base, entries)
         return _Judged(
@@ -328,14 +328,14 @@ class SuiteRunner:
                 folder,
                 scratch=scratch,
                 run_key=run_key,
-                deps=bench.deps.folder if bench.deps else None,
+                deps=bench.deps.folder,
                 limits=bench.pin.sandbox,
                 cpus=bench.cpus_each,
             )
 
     async def _write(self, bench: _Bench, entries: Entries) -> str:
         """Store a tree to run on; Node finds sealed packages only by a link beside its code."""
-        if bench.deps and bench.deps.has_node_modules and "node_modules" not in entries:
+        if bench.deps.has_node_modules and "node_modules" not in entries:
             inside = self._sandbox.name != "local"
             target = f"{DEPS}/node_modules" if inside else str(bench.deps.folder / "node_modules")
             link = await self._trees.write_blob(bench.pin.repo.id, target.encode())
