@@ -19,10 +19,12 @@ class Outside:
 
     def __init__(self) -> None:
         self.done: list[str] = []
+        self.acted = 0
         self.looked = 0
 
     async def act(self) -> str:
-        self.done.append(f"comment-{len(self.done) + 1}")
+        self.acted += 1
+        self.done.append(f"comment-{self.acted}")
         return self.done[-1]
 
     async def find(self) -> str | None:
