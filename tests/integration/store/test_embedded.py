@@ -247,15 +247,21 @@ def test_a_killed_server_is_started_again(data_dir: Path) -> None:
 
 
 def test_a_pid_file_from_another_life_is_removed(data_dir: Path) -> None:
-    """A pid file that names a process which is no server, as after a container's restart."""
+    """A pid that another process of the same user has by now, as after a container's restart."""
     url = embedded.start(data_dir, options=_FAST)
-    pid_file = home_of(data_dir).cluster / "postmaster.pid"
+    home = home_of(data_dir)
+    pid_file = home.cluster / "postmaster.pid"
     lines = pid_file.read_text().split("\n")
     embedded.stop(data_dir)
-    pid_file.write_text("\n".join([str(os.getpid()), *lines[1:]]))
-    pid_file.chmod(0o600)
-    os.chown(pid_file, home_of(data_dir).uid, home_of(data_dir).gid)
-    assert embedded.start(data_dir, options=_FAST) == url
+    same_user = {"user": home.uid, "group": home.gid} if _AS_ROOT else {}
+    with subprocess.Popen(["sleep", "600"], cwd="/", **same_user) as sleeper:
+        pid_file.write_text("\n".join([str(sleeper.pid), *lines[1:]]))
+        pid_file.chmod(0o600)
+        os.chown(pid_file, home.uid, home.gid)
+        try:
+            assert embedded.start(data_dir, options=_FAST) == url
+        finally:
+            sleeper.kill()
 
 
 def test_stopping_what_does_not_run_is_fine(data_dir: Path) -> None:
