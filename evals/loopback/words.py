@@ -26,7 +26,7 @@ _INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e000
 
 
 def html_of(text: str | None) -> Markup:
-    """Markdown as HTML that cannot run, load or submit anything; headings begin at level 3."""
+    """Markdown as HTML that cannot run, load or submit anything; headings begin at level 2."""
     rendered = _MARKDOWN.render(text or "")
     cleaned = nh3.clean(
         rendered,
@@ -39,8 +39,10 @@ def html_of(text: str | None) -> Markup:
 
 
 def _demoted(html: str) -> str:
-    """Headings inside a comment stay below those of the page around it."""
-    return re.sub(r"(</?h)([1-6])\b", lambda m: f"{m[1]}{min(6, int(m[2]) + 2)}", html)
+    """Headings of a text begin one level below the page's own, whatever its author began with."""
+    levels = [int(level) for level in re.findall(r"<h([1-6])\b", html)]
+    shift = 2 - min(levels, default=2)
+    return re.sub(r"(</?h)([1-6])\b", lambda m: f"{m[1]}{min(6, int(m[2]) + shift)}", html)
 
 
 def mentioned(text: str | None) -> list[str]:
