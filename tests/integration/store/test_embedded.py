@@ -253,8 +253,8 @@ def test_a_pid_file_from_another_life_is_removed(data_dir: Path) -> None:
     pid_file = home.cluster / "postmaster.pid"
     lines = pid_file.read_text().split("\n")
     embedded.stop(data_dir)
-    same_user = {"user": home.uid, "group": home.gid} if _AS_ROOT else {}
-    with subprocess.Popen(["sleep", "600"], cwd="/", **same_user) as sleeper:
+    user, group = (home.uid, home.gid) if _AS_ROOT else (None, None)
+    with subprocess.Popen(["sleep", "600"], cwd="/", user=user, group=group) as sleeper:
         pid_file.write_text("\n".join([str(sleeper.pid), *lines[1:]]))
         pid_file.chmod(0o600)
         os.chown(pid_file, home.uid, home.gid)
