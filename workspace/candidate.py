@@ -29,7 +29,7 @@ from workspace.freeze import collisions, load_links
 from workspace.git import Place
 from workspace.links import escaping_links
 from workspace.mirror import Mirrors
-from workspace.trees import ABSENT_MODE, LINK_MODE, Change, Trees
+from workspace.trees import ABSENT_MODE, LINK_MODE, Trees
 
 PACK_MEDIA_TYPE = "application/x-git-packed-objects"
 DIFF_MEDIA_TYPE = "text/x-diff; charset=utf-8"
@@ -166,7 +166,7 @@ class Composer:
         if sum(bool(record.changed_files) for record in records) < 2 or not (added or linked):  # noqa: PLR2004
             return None
         entries = await self._trees.entries(place, tree)
-        clashes = list(collisions([entry.path for entry in entries], added))
+        clashes = await asyncio.to_thread(collisions, entries, added)
         if clashes:
             return _conflict({path for path, _ in clashes}, clashes[0][1])
         if not linked:
@@ -235,8 +235,3 @@ def _entries(records: Sequence[WorkerRecord]) -> list[tuple[bytes, str, str]]:
         for file in record.changed_files
     }
     return [entries[path] for path in sorted(entries)]
-
-
-def as_changes(changes: Sequence[Change]) -> list[tuple[bytes, str, str]]:
-    """Return a diff's new entries, as `Trees.compose` takes them."""
-    return [(change.path, change.new_mode, change.new_object) for change in changes]

@@ -68,7 +68,7 @@ class Frozen:
     ignored: tuple[str, ...]
     warnings: tuple[str, ...]
     pack: bytes
-    """The changed blobs; empty when there are none or the record is refused."""
+    """The new trees and blobs; empty when there are none or the record is refused."""
     spoiled: bool = False
     """Whether resetting cannot be trusted to bring the files back: do not use them again."""
 
@@ -118,17 +118,20 @@ class Freezer:
         await self._refuse_surveyed(place, found, refusals)
         attributes = any(entry.path.endswith(b".gitattributes") for entry in parent)
         judge = _Judge(self._trees, place, scope, denials, refusals, attributes)
-        warnings = await judge.judge(parent, tree, changes)
-        blobs = sorted({c.new_object for c in changes if c.new_mode != ABSENT_MODE})
+        warnings = await judge.judge(parent, changes)
+        usable = bool(changes) and not refusals
         return Frozen(
             tree=tree,
             changes=tuple(changes),
             refused=refusals.listed(),
             ignored=ignored,
             warnings=warnings,
-            pack=await self._trees.pack(place, blobs) if blobs and not refusals else b"",
+            pack=await self._pack(place, workspace.parent, tree) if usable else b"",
             spoiled=bool(found.hard_linked),
         )
+
+    async def _pack(self, place: Place, parent: str, tree: str) -> bytes:
+        return await self._trees.pack_between(place, await self._trees.tree_of(place, parent), tree)
 
     async def _add(self, place: Place, unreadable: Sequence[bytes]) -> str:
         """Let Git take in everything it tracks or does not ignore, but for the unreadable."""
@@ -165,7 +168,7 @@ class Freezer:
             path: f"over the size limit: {size} bytes, at most {MOST_FILE_BYTES} are taken"
             for path, size in found.too_large.items()
         }
-        unchanged = await self._unchanged(place, found.hard_linked)
+        unchanged = await self._unchanged(place, found.unreadable)
         ignored = await self._which_ignored(place, list(reasons))
         for path, reason in reasons.items():
             if path not in ignored and path not in unchanged:
@@ -201,9 +204,7 @@ class _Judge:
     refusals: Refusals
     has_attributes: bool
 
-    async def judge(
-        self, parent: Sequence[Entry], tree: str, changes: Sequence[Change]
-    ) -> tuple[str, ...]:
+    async def judge(self, parent: Sequence[Entry], changes: Sequence[Change]) -> tuple[str, ...]:
         """Refuse what has to be refused; return the warnings."""
         if len(changes) > MOST_CHANGES:
             self.refusals.add(
@@ -213,12 +214,11 @@ class _Judge:
         for change in changes:
             for reason in self._path_reasons(change):
                 self.refusals.add(change.path, reason)
+        entries = entries_after(parent, changes)
         added = [change.path for change in changes if change.old_mode == ABSENT_MODE]
-        if added:
-            entries = await self.trees.entries(self.place, tree)
-            for path, reason in collisions([entry.path for entry in entries], added):
-                self.refusals.add(path, reason)
-        await self._judge_links(parent, tree, changes)
+        for path, reason in await asyncio.to_thread(collisions, entries, added):
+            self.refusals.add(path, reason)
+        await self._judge_links(parent, entries, changes)
         await self._judge_contents(changes)
         shown = ((git_path(path), windows_warning(path)) for path in added)
         return tuple(f"{path}: {warning}" for path, warning in shown if warning)[:_MOST_LISTED]
@@ -235,12 +235,11 @@ class _Judge:
             yield odd
 
     async def _judge_links(
-        self, parent: Sequence[Entry], tree: str, changes: Sequence[Change]
+        self, parent: Sequence[Entry], entries: Sequence[Entry], changes: Sequence[Change]
     ) -> None:
         """Refuse links that lead out of the tree and did not before."""
         if not any(LINK_MODE in {change.old_mode, change.new_mode} for change in changes):
             return
-        entries = await self.trees.entries(self.place, tree)
         before = await load_links(self.trees, self.place, parent)
         after = await load_links(self.trees, self.place, entries)
         for path in escaping_links(after) - escaping_links(before):
@@ -285,19 +284,38 @@ def _content_reasons(contents: Sequence[Content]) -> list[tuple[bytes, str]]:
     return [(content.path, reason) for content in contents for reason in reasons_to_refuse(content)]
 
 
-def collisions(paths: Iterable[bytes], added: Iterable[bytes]) -> Iterator[tuple[bytes, str]]:
-    """Yield the added paths that equal another, or a folder, where case or form is folded."""
-    names: dict[str, set[bytes]] = {}
-    for path in paths:
-        for name in (*beginnings(path), path):
-            names.setdefault(fold_path(decode_path(name)), set()).add(name)
+def entries_after(parent: Sequence[Entry], changes: Sequence[Change]) -> list[Entry]:
+    """Return the entries of a tree once changes are made to it."""
+    entries = {entry.path: entry for entry in parent}
+    for change in changes:
+        entries.pop(change.path, None)
+        if change.new_mode != ABSENT_MODE:
+            entries[change.path] = Entry(change.path, change.new_mode, change.new_object)
+    return list(entries.values())
+
+
+def collisions(entries: Sequence[Entry], added: Sequence[bytes]) -> list[tuple[bytes, str]]:
+    """Return the added paths that equal another, or a folder, where case or form is folded."""
+    wanted = {fold_path(decode_path(name)) for path in added for name in _names(path)}
+    if not wanted:
+        return []
+    known: dict[str, set[bytes]] = {}
+    for name in {name for entry in entries for name in _names(entry.path)}:
+        folded = fold_path(decode_path(name))
+        if folded in wanted:
+            known.setdefault(folded, set()).add(name)
+    found = []
     for path in added:
-        for name in (*beginnings(path), path):
-            others = names[fold_path(decode_path(name))] - {name}
-            if others:
-                other = git_path(min(others))
-                yield path, f"collides with {other} where case or Unicode form is folded"
-                break
+        others = {o for n in _names(path) for o in known[fold_path(decode_path(n))] if o != n}
+        if others:
+            other = git_path(min(others))
+            found.append((path, f"collides with {other} where case or Unicode form is folded"))
+    return found
+
+
+def _names(path: bytes) -> Sequence[bytes]:
+    """A path and every folder it lies in."""
+    return (*beginnings(path), path)
 
 
 async def load_links(trees: Trees, place: Place, entries: Iterable[Entry]) -> Mapping[bytes, bytes]:

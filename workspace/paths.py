@@ -15,6 +15,8 @@ def decode_path(raw: bytes) -> str:
 
 def fold_path(text: str) -> str:
     """Return a path as a file system that ignores case and Unicode form would see it."""
+    if text.isascii():
+        return text.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
 
 

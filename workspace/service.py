@@ -17,7 +17,7 @@ from pathlib import Path
 from workspace.answers import tree_map
 from workspace.base_runs import BaseRuns
 from workspace.bundle import BUNDLE_MEDIA_TYPE, build_bundle
-from workspace.candidate import PACK_MEDIA_TYPE, Composer, as_changes
+from workspace.candidate import PACK_MEDIA_TYPE, Composer
 from workspace.contracts import (
     Artifact,
     ArtifactStore,
@@ -42,7 +42,7 @@ from workspace.contracts import (
     WorkspaceEvent,
     WorkspaceTools,
 )
-from workspace.errors import GitFailed, WorkspaceFailure, WorkspaceRefusal
+from workspace.errors import GitFailed, WorkspaceRefusal
 from workspace.evidence import build_evidence, verify_evidence
 from workspace.freeze import Freezer, Frozen
 from workspace.git import Git, Place
@@ -239,21 +239,16 @@ class Workshop:
     ) -> WorkerRecord:
         """Bring what was frozen into the mirror and the artifact store, unless it is refused."""
         artifacts: tuple[Artifact, ...] = ()
-        tree = frozen.tree
-        if not frozen.refused:
-            if frozen.pack:
-                await self._trees.unpack(place, frozen.pack)
-                put = self._artifacts.put
-                artifacts = (await put(run.repo.id, run.run_id, frozen.pack, PACK_MEDIA_TYPE),)
-            tree = await self._trees.compose(place, workspace.parent, as_changes(frozen.changes))
-            if tree != frozen.tree:
-                raise WorkspaceFailure(f"Workspace {workspace.id} does not add up; try again.")
+        if frozen.pack:
+            await self._trees.unpack(place, frozen.pack)
+            put = self._artifacts.put
+            artifacts = (await put(run.repo.id, run.run_id, frozen.pack, PACK_MEDIA_TYPE),)
         return WorkerRecord(
             task_id=key.task_id,
             round=key.round,
             workspace_id=workspace.id,
             base_sha=workspace.parent,
-            tree=tree,
+            tree=frozen.tree,
             changed_files=tuple(change.as_changed_file() for change in frozen.changes),
             ignored=frozen.ignored,
             refused=frozen.refused,

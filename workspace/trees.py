@@ -131,8 +131,8 @@ class Trees:
             place=place, stdin=stdin,
         )  # fmt: skip
 
-    async def pack_between(self, place: Place, old: CommitSha, new: CommitSha) -> bytes:
-        """Return a pack that brings whoever has `old` to `new`."""
+    async def pack_between(self, place: Place, old: str, new: str) -> bytes:
+        """Return a pack that brings whoever has `old` to `new`: two commits, or two trees."""
         listed = await self._git.output(
             "rev-list", "--objects", "--no-object-names", new, f"^{old}", place=place
         )

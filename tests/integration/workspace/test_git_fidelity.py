@@ -481,6 +481,16 @@ async def test_huge(stage: Stage) -> None:
     assert sum(f.stat().st_size for f in stage.mirror.rglob("*") if f.is_file()) < 1_000_000
 
 
+async def test_a_large_file_nobody_touched_is_nobodys_fault(stage: Stage) -> None:
+    """A repository that holds files over the limit can be worked on; changing one is refused."""
+    large = os.urandom(11 * 1024 * 1024)
+    run = make_pin(stage.origin, stage.origin.commit({**BASE, "big.bin": large}))
+    candidate = await stage.candidate(put({"src/a.py": b"a = 2\n"}), "**", run=run)
+    assert [file.path for file in candidate.changed_files] == ["src/a.py"]
+    record = await stage.freeze(put({"big.bin": large + b"x"}), "**", run=run, task="two")
+    assert "over the size limit" in refused(record)["big.bin"]
+
+
 async def test_rounds_make_one_commit(stage: Stage) -> None:
     """Round 1's candidate is one commit on the original base, with nothing of round 0 behind it."""
     base = stage.origin.commit(BASE)
