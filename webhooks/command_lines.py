@@ -27,9 +27,9 @@ _FOOTNOTE = re.compile(r" {0,3}\[\^[^\]\s]+\]:")
 _TABLE_RULE = re.compile(r"(?=.*-)(?=.*[|:])[-|: \t]+$")
 _FOLDER = re.compile(
     rf" {{0,3}}(?:>|[-+*](?:\s|$)|[0-9]{{1,9}}[.)](?:\s|$))"
-    rf"|{_FOOTNOTE.pattern}|{_TABLE_RULE.pattern}"
+    rf"| {{0,3}}\[[^\]]+\]:|{_TABLE_RULE.pattern}"
 )
-"""The beginning of a quote, a list or a footnote, or the line below a table's head."""
+"""The beginning of a quote, a list, a footnote or a link definition, or a table's second line."""
 
 
 class Standing(enum.Enum):
@@ -175,7 +175,7 @@ class _Reader:
 
 
 def _foldable_lines(document: Document) -> Iterator[int]:
-    """The lines below the beginning of a quote, list, table or footnote, up to a blank line.
+    """The lines below the beginning of a quote, a list and the like, up to a blank line.
 
     Parsers disagree about some of them, and this one knows no footnotes: none of them is a command.
     A footnote goes on after a blank line as long as the lines are indented.

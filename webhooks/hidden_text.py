@@ -87,6 +87,7 @@ def hidden_spans(source: str) -> list[HiddenSpan]:
 
 def _comment_spans(source: str) -> Iterator[HiddenSpan]:
     """Number every opening, and see which ones Markdown passes through as HTML."""
+    source = source.replace("\0", "\ufffd")  # as the parser does
     openings = [match.start() for match in _OPENING.finditer(source)]
     mark, numbers = unused_mark(), itertools.count()
     marked = _OPENING.sub(lambda match: f"{match[0]}{mark}{next(numbers)}{mark}", source)
@@ -121,6 +122,7 @@ def _end_in_source(source: str, start: int, text: str) -> int:
     *earlier, last = text.split("\n")
     for _ in earlier:
         start = source.index("\n", start) + 1
+    last = last.lstrip(" \t")  # where the parser turns tabs into blanks
     return source.index(last, start) + len(last)
 
 

@@ -72,6 +72,8 @@ REMOVED = {
     "tag left open": ('a\n\n<div title="\n\nx', 'a\n\n<div title="\n', {"html_comment": 1}),
     "processing instruction": ("a <?x?> b", "a  b", {"html_comment": 1}),
     "instruction over quoted lines": ("> <? x\n> y ?> b", ">  b", {"html_comment": 1}),
+    "comment with a null": ("<!-- \x00 --> a\x00", " a", {"html_comment": 1, "control": 1}),
+    "comment behind a tab": ("- a\n\n\t<!-- x\n\ty --> b", "- a\n\n\t b", {"html_comment": 1}),
     "declaration": ("a <!X y> b", "a  b", {"html_comment": 1}),
     "character data": ("a <![CDATA[x]]> b", "a  b", {"html_comment": 1}),
     "end tag that is none": ("<div>\n</ x>\n</div>", "<div>\n\n</div>", {"html_comment": 1}),
