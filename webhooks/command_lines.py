@@ -15,8 +15,8 @@ from markdown_it.token import Token
 
 from webhooks.markdown import Document, line_starts, parse_document, unused_mark
 from webhooks.raw_html import RawHtml
+from webhooks.word import WORD
 
-WORD = "/ultracode"
 SPACE = " \t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
 """For a character class: blanks that end a token, also those of other keyboards. Invisible and
 control characters do not."""

@@ -118,23 +118,6 @@ def parse_command(body: str) -> ParsedComment:
     return ParsedComment(command, ignored_second_command=len(found.commands) > 1)
 
 
-_WORD_IN_JSON = re.compile(
-    rb"(?:\\?/|\\u002f)"
-    + b"".join(
-        rb"(?:%c|\\u00%02x|\\u00%02x)" % (letter, letter, letter - 32) for letter in b"ultracode"
-    ),
-    re.IGNORECASE,
-)
-
-
-def may_hold_command(raw: bytes) -> bool:
-    """Whether these bytes, JSON or text, hold the word at all, however JSON may spell it.
-
-    A cheap search without false negatives, for the door: most comments are not for the bot.
-    """
-    return _WORD_IN_JSON.search(raw) is not None
-
-
 # --- The command's own line ------------------------------------------------------------------
 
 

@@ -11,9 +11,9 @@ from typing import Any, Self, get_args
 import orjson
 from pydantic import ValidationError
 
-from webhooks.commands import may_hold_command
 from webhooks.events import Event, IssueCommentCreated, ReviewCommentCreated
 from webhooks.payloads import InstallationId, RepositoryId, is_id
+from webhooks.word import may_hold_command
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from webhooks.commands import (
     Status,
     Unknown,
     Verify,
-    may_hold_command,
     parse_command,
 )
+from webhooks.word import may_hold_command
 
 CASES = yaml.safe_load((Path(__file__).parents[2] / "cases" / "commands.yaml").read_text("utf-8"))
 

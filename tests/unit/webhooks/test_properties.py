@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from tests.unit.webhooks.payloads import issue_comment
 from webhooks import commands
 from webhooks.command_options import BadOption
-from webhooks.commands import ParsedComment, Revise, Start, Unknown, may_hold_command, parse_command
+from webhooks.commands import ParsedComment, Revise, Start, Unknown, parse_command
 from webhooks.events import Event, IssueCommentCreated
 from webhooks.hidden_text import sanitize_text
 from webhooks.invisible_characters import remove_invisible_characters
 from webhooks.parser import Ignored, Unparsed, parse_event, read_routing
+from webhooks.word import may_hold_command
 
 PIECES = [
     *("/ultracode", "/ULTRACODE", "fix it", "cancel", "verify", "revise", "--base", "--suite=x"),
