@@ -49,9 +49,7 @@ Body = Annotated[
 class Payload(BaseModel):
     """A frozen piece of a payload that ignores what it does not name."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="ignore", populate_by_name=True, hide_input_in_errors=True
-    )
+    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
 
 
 class Account(Payload):

@@ -204,7 +204,17 @@ async def test_unsigned_body_is_not_even_read(client: httpx.AsyncClient) -> None
     """A stranger cannot make the server read: the answer comes before any of the body."""
     headers = b"Content-Length: 10\r\nX-Hub-Signature-256-Not: x"
     async with raw_post(client, headers, signature=b"") as (reader, _):
-        assert (await reader.read()).startswith(b"HTTP/1.1 401")
+        answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 401")
+    assert b"connection: close" in answer.lower()
+
+
+async def test_size_that_is_declared_is_believed(client: httpx.AsyncClient) -> None:
+    """A body that says it is too large is refused before any of it came."""
+    async with raw_post(client, b"Content-Length: 99999999999") as (reader, _):
+        answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 413")
+    assert b"connection: close" in answer.lower()
 
 
 @pytest.mark.parametrize(
