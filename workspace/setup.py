@@ -15,95 +15,42 @@ The convention a `setup` command can rely on:
 
 import asyncio
 import contextlib
-import hashlib
-import os
 import platform
 import secrets
 import shutil
-import stat
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-import orjson
-
-from workspace.contracts import RunPin, SandboxLimits, Setup, Sha256
+from workspace.contracts import RepositoryId, RunPin, Setup, Sha256
 from workspace.digest import canonical_digest
-from workspace.environment import FALLBACK, setup_environment
-from workspace.errors import WorkspaceRefusal
+from workspace.environment import measure_toolchain, setup_environment
 from workspace.globs import parse_glob
 from workspace.locks import exclusive
 from workspace.registries import rules_of
-from workspace.registry_proxy import RunningProxy, Upstream, run_registry_proxy
+from workspace.registry_bridge import through_proxy
+from workspace.registry_proxy import Upstream, run_registry_proxy
 from workspace.sandbox.backend import DEPS, Job, Limits, Outcome, ReadOnlyMount, Sandbox
+from workspace.sealing import (
+    SealedDependencies,
+    SetupFailed,
+    lay_fallback,
+    load_none,
+    load_sealed,
+    seal_folder,
+)
 from workspace.tree_entries import Entries, TreeStore
 
 SETUP_VERSION: Final = 1
 INPUTS: Final = PurePosixPath("/inputs")
-_SOCKET: Final = PurePosixPath("/registries.sock")
-_AUTHORITY: Final = PurePosixPath("/registries.pem")
-_PROXY_PORT: Final = 3128
 _SCRIPT: Final = """
 mkdir "$HOME/inputs" && cp -R "$ULTRACODE_INPUTS/." "$HOME/inputs" && cd "$HOME/inputs" || exit
 sh -c "$1" || exit
 [ ! -d node_modules ] || mv node_modules "$ULTRACODE_DEPS/node_modules"
 """
-#: Runs a command beside a listener on its own loopback, which leads to the proxy's socket.
-_BRIDGE: Final = f"""
-import asyncio, contextlib, sys
-
-async def copy(reader, writer):
-    with contextlib.suppress(OSError):
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-        writer.write_eof()
-
-async def welcome(reader, writer):
-    with contextlib.suppress(OSError), contextlib.closing(writer):
-        to, out = await asyncio.open_unix_connection("{_SOCKET}")
-        with contextlib.closing(out):
-            await asyncio.gather(copy(reader, out), copy(to, writer))
-
-async def main():
-    async with await asyncio.start_server(welcome, "127.0.0.1", {_PROXY_PORT}):
-        process = await asyncio.create_subprocess_exec(*sys.argv[1:])
-        return await process.wait()
-
-sys.exit(asyncio.run(main()))
-"""
 _LOG_TAIL: Final = 4000
-
-
-class SetupFailed(WorkspaceRefusal):
-    """The set-up command did not end well; the message is for people, `log` is its output."""
-
-    def __init__(self, sentence: str, log: bytes = b"") -> None:
-        """Keep the end of the output beside the sentence."""
-        super().__init__(sentence)
-        self.log = log
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SealedDependencies:
-    """What set-up installed; without a set-up, only what every suite has."""
-
-    folder: Path
-    """On the host; suites see it read-only at /deps."""
-    seal: Sha256 | None
-    """Over the key and the content: equal seals mean equal files, compiled ones aside.
-
-    None without a set-up.
-    """
-    importable: tuple[str, ...]
-    """Top-level Python modules among them, so that a candidate's new module cannot hide one."""
-
-    @property
-    def has_node_modules(self) -> bool:
-        """Whether there are packages for Node."""
-        return (self.folder / "node_modules").is_dir()
+_REMEMBERED: Final = 64
 
 
 class Dependencies:
@@ -132,6 +79,7 @@ class Dependencies:
         self._upstream = upstream
         self._sandbox = sandbox
         self._trees = trees
+        self._known: dict[tuple[object, ...], SealedDependencies] = {}
 
     async def seal(self, pin: RunPin) -> SealedDependencies:
         """Return the run's dependencies, installing them unless they are there.
@@ -141,14 +89,25 @@ class Dependencies:
             SandboxError: The sandbox failed, or may not open the network that policy names.
         """
         if pin.setup is None:
-            return await asyncio.to_thread(_load_none, self._folder / "none")
-        inputs = await self._inputs(pin, pin.setup)
-        key = dependency_key(pin.repo.id, pin.setup, pin.sandbox, inputs)
+            return await asyncio.to_thread(load_none, self._folder / "none")
+        asked = (pin.repo.id, pin.original_base_sha, pin.setup, pin.sandbox.image)
+        known = self._known.get(asked)
+        if known is None or not known.folder.is_dir():
+            known = await self._seal(pin, pin.setup)
+            self._known[asked] = known
+            if len(self._known) > _REMEMBERED:
+                del self._known[next(iter(self._known))]
+        return known
+
+    async def _seal(self, pin: RunPin, setup: Setup) -> SealedDependencies:
+        inputs = await self._inputs(pin, setup)
+        tools = {"sandbox": self._sandbox.name, **await self._measure(setup, pin.sandbox.image)}
+        key = dependency_key(pin.repo.id, setup, pin.sandbox.image, inputs, tools)
         home = self._folder / str(pin.repo.id) / key
         async with exclusive(home.with_suffix(".lock")):
             if not (home / "seal.json").exists():
-                await self._install(pin, pin.setup, inputs, home)
-            return await asyncio.to_thread(_load, home)
+                await self._install(pin, setup, inputs, home)
+            return await asyncio.to_thread(load_sealed, home)
 
     async def tidy(self, *, older_than_seconds: float) -> None:
         """Remove dependencies that no run has asked for since."""
@@ -171,16 +130,26 @@ class Dependencies:
             found |= matching
         return found
 
+    async def _measure(self, setup: Setup, image: str | None) -> dict[str, str]:
+        """Return what the programs are that set-up names: an upgrade of them installs anew."""
+        empty = self._temporary / secrets.token_hex(8)
+        await asyncio.to_thread(_make_folders, empty)
+        try:
+            measured = await measure_toolchain(self._sandbox, empty, [setup.run], image=image)
+        finally:
+            await asyncio.to_thread(_remove, empty)
+        return measured[setup.run]
+
     async def _install(self, pin: RunPin, setup: Setup, inputs: Entries, home: Path) -> None:
         staging = self._temporary / secrets.token_hex(8)
         folders = {name: staging / name for name in ("inputs", "deps")}
         try:
             await asyncio.to_thread(_make_folders, staging, *folders.values())
-            await asyncio.to_thread(_lay_fallback, folders["deps"])
+            await asyncio.to_thread(lay_fallback, folders["deps"])
             tree = await self._trees.write_tree(pin.repo.id, inputs)
             await self._trees.checkout(pin.repo.id, tree, folders["inputs"])
             await self._run(pin, setup, **folders)
-            await asyncio.to_thread(_seal, staging, home)
+            await asyncio.to_thread(seal_folder, staging, home)
         finally:
             await asyncio.to_thread(_remove, staging)
 
@@ -202,36 +171,12 @@ class Dependencies:
         if setup.network and self._sandbox.guarantees.get("network_denied", True):
             rules = rules_of(setup.network)
             async with run_registry_proxy(rules, inputs.parent, self._upstream) as proxy:
-                outcome = await self._sandbox.run(_through(proxy, job))
+                outcome = await self._sandbox.run(through_proxy(proxy, job))
             refused = proxy.refused
         else:  # nothing to open, or `local`, which denies no network: under trust only
             outcome, refused = await self._sandbox.run(job), []
         if outcome.termination != "exit" or outcome.exit_code != 0:
             raise SetupFailed(_failure_sentence(outcome, refused), outcome.output[-_LOG_TAIL:])
-
-
-def _through(proxy: RunningProxy, job: Job) -> Job:
-    """Return the job with a way to the proxy, and clients told to take it."""
-    address = f"http://127.0.0.1:{_PROXY_PORT}"
-    mounts = (
-        ReadOnlyMount(source=proxy.socket, target=_SOCKET),
-        ReadOnlyMount(source=proxy.authority, target=_AUTHORITY),
-    )
-    proxies = ("HTTPS_PROXY", "https_proxy", "npm_config_https_proxy")
-    trust = (
-        *("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
-        *("NODE_EXTRA_CA_CERTS", "npm_config_cafile", "CARGO_HTTP_CAINFO"),
-    )
-    return replace(
-        job,
-        command=("python3", "-I", "-c", _BRIDGE, *job.command),
-        read_only_mounts=(*job.read_only_mounts, *mounts),
-        env={
-            **job.env,
-            **dict.fromkeys(proxies, address),
-            **dict.fromkeys(trust, str(_AUTHORITY)),
-        },
-    )
 
 
 def _failure_sentence(outcome: Outcome, refused: Sequence[str]) -> str:
@@ -244,7 +189,11 @@ def _failure_sentence(outcome: Outcome, refused: Sequence[str]) -> str:
 
 
 def dependency_key(
-    repository: int, setup: Setup, sandbox: SandboxLimits, inputs: Entries
+    repository: RepositoryId,
+    setup: Setup,
+    image: str | None,
+    inputs: Entries,
+    tools: Mapping[str, str],
 ) -> Sha256:
     """Return the key under which dependencies are kept: all that set-up can depend on."""
     return canonical_digest(
@@ -253,7 +202,8 @@ def dependency_key(
             "repository": repository,
             "command": setup.run,
             "network": sorted(setup.network),
-            "image": sandbox.image,
+            "image": image,
+            "tools": dict(tools),
             "architecture": platform.machine(),
             "inputs": {path: [*entry] for path, entry in inputs.items()},
         }
@@ -263,96 +213,6 @@ def dependency_key(
 def _make_folders(*folders: Path) -> None:
     for folder in folders:
         folder.mkdir(parents=True, mode=0o755)
-
-
-def _lay_fallback(deps: Path) -> None:
-    folder = deps / FALLBACK.name
-    folder.mkdir(mode=0o755)
-    python = folder / "python"
-    python.write_text('#!/bin/sh\nexec python3 "$@"\n')
-    python.chmod(0o555)
-
-
-def _load_none(home: Path) -> SealedDependencies:
-    """Return what suites have without a set-up."""
-    if not home.exists():
-        fresh = home.with_name(f".{home.name}.{secrets.token_hex(6)}")
-        _make_folders(fresh)
-        _lay_fallback(fresh)
-        with contextlib.suppress(OSError):  # another was faster: its folder is the same
-            fresh.rename(home)
-        _remove(fresh)
-    return SealedDependencies(folder=home, seal=None, importable=())
-
-
-def _seal(staging: Path, home: Path) -> None:
-    """Make the dependencies read-only, note their seal, and move them to where they stay."""
-    deps = staging / "deps"
-    content = _content_digest(deps)
-    seal = {
-        "seal": canonical_digest({"key": home.name, "content": content}),
-        "importable": _importable(deps / "python"),
-    }
-    shutil.rmtree(staging / "inputs")
-    _remove(home)
-    (staging / "seal.json").write_bytes(orjson.dumps(seal))
-    staging.rename(home)
-
-
-def _load(home: Path) -> SealedDependencies:
-    os.utime(home / "seal.json")
-    seal = orjson.loads((home / "seal.json").read_bytes())
-    return SealedDependencies(
-        folder=home / "deps", seal=seal["seal"], importable=tuple(seal["importable"])
-    )
-
-
-def _content_digest(folder: Path) -> Sha256:
-    """Return a digest over names, kinds, executable bits and contents; makes all of it read-only.
-
-    Compiled Python is left out: its bytes differ between compilations of one source.
-    """
-    facts: dict[str, list[str]] = {}
-    for path, status in _walk(folder):
-        relative = path.relative_to(folder)
-        if relative.suffix == ".pyc" and stat.S_ISREG(status.st_mode):
-            path.chmod(0o444)
-        elif stat.S_ISLNK(status.st_mode):
-            facts[_name(relative)] = ["link", os.fsencode(path.readlink()).hex()]
-        elif stat.S_ISREG(status.st_mode):
-            executable = bool(status.st_mode & 0o111)
-            path.chmod(0o555 if executable else 0o444)
-            facts[_name(relative)] = ["program" if executable else "file", _file_digest(path)]
-        else:
-            raise SetupFailed(f"set-up left a special file: {_name(relative)}")
-    return canonical_digest(facts)
-
-
-def _walk(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    for parent, folders, files in os.walk(folder):
-        links = [name for name in folders if Path(parent, name).is_symlink()]
-        for name in sorted([*files, *links]):
-            path = Path(parent, name)
-            yield path, path.lstat()
-        Path(parent).chmod(0o755)
-
-
-def _name(relative: Path) -> str:
-    return os.fsencode(relative).decode("utf-8", "backslashreplace")
-
-
-def _file_digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _importable(folder: Path) -> list[str]:
-    names = set()
-    with contextlib.suppress(FileNotFoundError):
-        for entry in os.scandir(folder):
-            if entry.is_dir() or entry.name.endswith((".py", ".so")):
-                names.add(entry.name.split(".", 1)[0])
-    return sorted(name for name in names - {"bin", "__pycache__"} if name.isidentifier())
 
 
 def _remove_unused(home: Path, older_than_seconds: float) -> None:

@@ -58,6 +58,11 @@ class TreeStore(Protocol):
         ...
 
 
+def parse_tree(commit: bytes) -> str:
+    """Return the tree a raw commit object names in its first line."""
+    return commit.split(b"\n", 1)[0].removeprefix(b"tree ").decode()
+
+
 def raw_path(path: str) -> bytes:
     """Return the bytes of a path in `Entries`, as `workspace.contracts.git_path` wants them."""
     return path.encode("utf-8", "surrogateescape")

@@ -16,7 +16,8 @@ from workspace.registries import Rule
 from workspace.registry_proxy import run_registry_proxy
 from workspace.sandbox.backend import Sandbox
 from workspace.sandbox.local import LocalSandbox
-from workspace.setup import Dependencies, SetupFailed
+from workspace.sealing import SetupFailed
+from workspace.setup import Dependencies
 
 pytestmark = pytest.mark.sandbox
 FILES = {**TINY_FILES, "requirements.txt": "one\n", "secret.txt": "not for set-up\n"}
