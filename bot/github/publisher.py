@@ -7,10 +7,9 @@ repeated. Text comes from `bot.github.messages`; nothing is decided here.
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 
 from pydantic import AwareDatetime
 
@@ -21,13 +20,14 @@ from bot.gate import GateFacts, ReviewRules, ReviewTarget, decide, load_gate_fac
 from bot.github import messages
 from bot.github.marks import Marks
 from bot.github.port import (
-    CheckRunWrite,
     Comment,
     GitHubRepository,
-    NotFound,
     Permission,
     PullFacts,
 )
+from bot.github.protection import GATE_CHECK
+from bot.github.repository import WORK_IN_PROGRESS
+from bot.github.run_effects import RunEffects
 from bot.policy import Policy
 from bot.run_pieces import RunPieces
 from bot.store.effects import EffectKind, Effects
@@ -43,8 +43,6 @@ from workspace.contracts import (
     RunPin,
     WorkspaceService,
 )
-
-GATE_CHECK = "ultracode/review"
 
 
 class BranchTaken(BotError):
@@ -88,7 +86,6 @@ class Publisher:
     workshop: WorkspaceService
     public_url: str | None
     previous_sha: str | None = None
-    _sequence: Iterator[int] = field(default_factory=itertools.count)
     _status: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def view(self, verdict: Verdict | None = None, *, position: int | None = None) -> RunView:
@@ -111,20 +108,7 @@ class Publisher:
         """Bring the one status comment up to date; nobody is notified."""
         async with self._status:
             text = messages.status_comment(await self.view(verdict, position=position))
-            comment = await self._comment("status", text, kind=EffectKind.STATUS_COMMENT)
-            await self._edit(comment, text)
-
-    async def _edit(self, comment_id: int, text: str) -> None:
-        body = self.marks.signed(text, self.run_id, "status")
-
-        async def act() -> str:
-            try:
-                await self.repository.edit_comment(comment_id, body)
-            except NotFound:  # somebody deleted it: the next ending still speaks
-                return "deleted"
-            return "edited"
-
-        await self._perform(f"status:{self._next()}", EffectKind.COMMENT_EDIT, act)
+            await self._done.edited_comment(self.request.issue_number, "status", text)
 
     async def ask_for_go(self) -> None:
         """Show what waits for somebody's `go`, word for word."""
@@ -132,39 +116,8 @@ class Publisher:
         await self.say("go", messages.go_wanted_comment(await self.view()))
 
     async def say(self, key: str, text: str) -> int:
-        """Post a new comment on the issue, once."""
-        return await self._comment(key, text, kind=EffectKind.COMMENT)
-
-    async def _comment(self, key: str, text: str, *, kind: EffectKind) -> int:
-        return await self._comment_on(self.request.issue_number, key, text, kind=kind)
-
-    async def _comment_on(
-        self, number: int, key: str, text: str, *, kind: EffectKind = EffectKind.COMMENT
-    ) -> int:
-        mark = self.marks.mark(self.run_id, key)
-
-        async def act() -> str:
-            body = self.marks.signed(text, self.run_id, key)
-            return str((await self.repository.create_comment(number, body)).id)
-
-        async def find() -> str | None:
-            own = await self.repository.own_comments(number)
-            return next((str(c.id) for c in own if mark in c.body), None)
-
-        async def undo(comment_id: str) -> None:
-            await self.repository.delete_comment(int(comment_id))
-
-        done = await self.effects.perform(
-            self.run_id,
-            f"comment:{key}",
-            epoch=self.epoch,
-            kind=kind,
-            intent={"number": number},
-            act=act,
-            find=find,
-            undo=undo,
-        )
-        return int(done)
+        """Post a new comment on the issue, once; return its id."""
+        return await self._done.comment(self.request.issue_number, key, text)
 
     # --- a round ---------------------------------------------------------------------------------
 
@@ -178,12 +131,14 @@ class Publisher:
         if not passed and self.policy.publish.rounds != "every":
             return
         await self._push(round, candidate.sha)
-        pull = await self._pull()
+        known = await self._pushed_before(round) is not None
+        pull = await self._pull(view)
         await self._record(pull)
-        await self._back_to_draft(round, pull)
+        if known:
+            await self._back_to_draft(round, pull)
+            await self._describe(pull, messages.pull_request_body(view))
         for check in messages.check_runs(view, shown):
-            await self._check(round, check)
-        await self._describe(pull)
+            await self._done.check(round, check)
 
     async def _back_to_draft(self, round: int, pull: PullFacts) -> None:
         """Take a pull request that an earlier run made ready back to draft while work goes on."""
@@ -194,7 +149,7 @@ class Publisher:
             await self.repository.set_draft(pull, draft=True)
             return str(pull.number)
 
-        await self._perform("draft", EffectKind.READY_FOR_REVIEW, act)
+        await self._done.perform("draft", EffectKind.READY_FOR_REVIEW, act)
 
     async def _record(self, pull: PullFacts) -> None:
         await self.runs.record(
@@ -226,26 +181,26 @@ class Publisher:
         async def find() -> str | None:
             return sha if await self.repository.branch_sha(self.branch) == sha else None
 
-        await self._perform(f"branch:{round}", EffectKind.BRANCH, act, find)
+        await self._done.perform(f"branch:{round}", EffectKind.BRANCH, act, find)
 
     async def _pushed_before(self, round: int) -> str | None:
         for earlier in range(round - 1, -1, -1):
-            effect = await self.effects.get(self.run_id, f"branch:{earlier}")
-            if effect is not None and effect.external_id is not None:
-                return effect.external_id
+            if sha := await self._done.confirmed(f"branch:{earlier}"):
+                return sha
         return self.previous_sha
 
-    async def _pull(self) -> PullFacts:
-        base = self.pin.base_ref.removeprefix("refs/heads/")
-        view = await self.view()
+    async def _pull(self, view: RunView) -> PullFacts:
+        """Return the run's one pull request, opening it as a draft when there is none."""
+        made: list[PullFacts] = []
 
         async def act() -> str:
             pull = await self.repository.create_draft_pull(
                 head=self.branch,
-                base=base,
+                base=self._base,
                 title=messages.pull_request_title(view),
                 body=messages.pull_request_body(view),
             )
+            made.append(pull)
             return str(pull.number)
 
         async def find() -> str | None:
@@ -253,32 +208,19 @@ class Publisher:
             return next((str(pull.number) for pull in pulls), None)
 
         number = view.pull_number or int(
-            await self._perform("pull", EffectKind.PULL_REQUEST, act, find)
+            await self._done.perform("pull", EffectKind.PULL_REQUEST, act, find)
         )
-        pull = await self.repository.pull(number)
+        pull = made[0] if made else await self.repository.pull(number)
         if pull is None:
             raise BranchTaken(f"Pull request #{number} is gone.")
         return pull
 
-    async def _describe(self, pull: PullFacts) -> None:
-        view = await self.view()
-
+    async def _describe(self, pull: PullFacts, body: str) -> None:
         async def act() -> str:
-            await self.repository.update_pull(pull.number, body=messages.pull_request_body(view))
+            await self.repository.update_pull(pull.number, body=body)
             return str(pull.number)
 
-        await self._perform(f"pull:{self._next()}", EffectKind.PULL_REQUEST_EDIT, act)
-
-    async def _check(self, round: int, check: CheckRunWrite) -> int:
-        async def act() -> str:
-            return str(await self.repository.create_check_run(check))
-
-        async def find() -> str | None:
-            own = await self.repository.own_check_runs(check.head_sha, check.name)
-            return next((str(c.id) for c in own if c.external_id == check.external_id), None)
-
-        key = f"check:{round}:{check.name}"
-        return int(await self._perform(key, EffectKind.CHECK_RUN, act, find))
+        await self._done.perform(f"pull:{self._done.next()}", EffectKind.PULL_REQUEST_EDIT, act)
 
     # --- the envelope ----------------------------------------------------------------------------
 
@@ -288,14 +230,17 @@ class Publisher:
         The pull request leaves draft last: whoever sees it ready sees a published envelope.
         """
         published = await self._envelope_published(envelope)
-        pull = await self.repository.pull(published.pull_number)
 
         async def act() -> str:
+            pull = await self.repository.pull(published.pull_number)
             if pull is not None and pull.draft:
                 await self.repository.set_draft(pull, draft=False)
+            elif pull is not None and pull.title.startswith(WORK_IN_PROGRESS):
+                title = pull.title.removeprefix(WORK_IN_PROGRESS)
+                await self.repository.update_pull(pull.number, title=title)
             return str(published.pull_number)
 
-        await self._perform(f"ready:{envelope.round}", EffectKind.READY_FOR_REVIEW, act)
+        await self._done.perform(f"ready:{envelope.round}", EffectKind.READY_FOR_REVIEW, act)
         return published
 
     async def _envelope_published(self, envelope: CandidateEnvelope) -> Published:
@@ -305,8 +250,8 @@ class Publisher:
 
     async def _publish(self, envelope: CandidateEnvelope) -> Published:
         view = await self.view()
-        pull = await self._pull()
-        gate = await self._check(envelope.round, messages.gate_check(view, None))
+        pull = await self._pull(view)
+        gate = await self._done.check(envelope.round, messages.gate_check(view, None))
         comment_id = await self.say(
             f"review:{envelope.round}", messages.review_wanted_comment(view)
         )
@@ -342,11 +287,15 @@ class Publisher:
             candidate_tree=candidate.tree,
             original_base_sha=envelope.original_base_sha,
             branch=self.branch,
-            base=self.pin.base_ref.removeprefix("refs/heads/"),
+            base=self._base,
             pushed_at=published.published_at,
             published_at=published.published_at,
             previous_sha=published.previous_sha,
         )
+
+    @property
+    def _base(self) -> str:
+        return self.pin.base_ref.removeprefix("refs/heads/")
 
     def _rules(self) -> ReviewRules:
         review = self.policy.review
@@ -374,7 +323,7 @@ class Publisher:
             await self.repository.update_check_run(published.gate_check_id, check)
             return str(published.gate_check_id)
 
-        await self._perform(f"gate:{self._next()}", EffectKind.CHECK_RUN_EDIT, act)
+        await self._done.perform(f"gate:{self._done.next()}", EffectKind.CHECK_RUN_EDIT, act)
 
     # --- promotion and the end -------------------------------------------------------------------
 
@@ -393,7 +342,7 @@ class Publisher:
         Only a push that landed is confirmed in the ledger: after any other answer another attempt
         looks at the ref first, and pushes under the same lease.
         """
-        base, sha = self.pin.base_ref.removeprefix("refs/heads/"), envelope.candidate_sha
+        sha = envelope.candidate_sha
 
         async def act() -> str:
             answer = await self.workshop.promote(self.pin, sha, expected=envelope.original_base_sha)
@@ -402,10 +351,10 @@ class Publisher:
             return sha
 
         async def find() -> str | None:
-            return sha if await self.repository.branch_sha(base) == sha else None
+            return sha if await self.repository.branch_sha(self._base) == sha else None
 
         try:
-            await self._perform("promotion", EffectKind.PROMOTION, act, find)
+            await self._done.perform("promotion", EffectKind.PROMOTION, act, find)
         except NotPushed as stopped:
             return stopped.answer
         return Pushed(sha=sha)
@@ -419,19 +368,23 @@ class Publisher:
         await self.refresh_status()
 
     async def _conclude_gate(self, view: RunView, ending: Ending) -> None:
-        effect = None
-        if view.last_round is not None:
-            key = f"check:{view.last_round.round}:{GATE_CHECK}"
-            effect = await self.effects.get(self.run_id, key)
-        if effect is None or effect.external_id is None or ending.outcome == "promoted":
+        """Conclude the gate's check on the last candidate that was pushed, if any was."""
+        shown = view.last_round
+        if shown is None or shown.candidate is None or ending.outcome == "promoted":
             return
-        check_id, check = int(effect.external_id), messages.gate_check(view, None, ending=ending)
+        if await self._done.confirmed(f"branch:{shown.round}") is None:
+            return
+        check = messages.gate_check(view, None, ending=ending)
+        made_now = await self._done.confirmed(f"check:{shown.round}:{GATE_CHECK}") is None
+        check_id = await self._done.check(shown.round, check)
+        if made_now:
+            return
 
         async def act() -> str:
             await self.repository.update_check_run(check_id, check)
             return str(check_id)
 
-        await self._perform("gate:ending", EffectKind.CHECK_RUN_EDIT, act)
+        await self._done.perform("gate:ending", EffectKind.CHECK_RUN_EDIT, act)
 
     async def _tidy(self, view: RunView, ending: Ending) -> None:
         if ending.outcome == "promoted":
@@ -441,48 +394,39 @@ class Publisher:
 
     async def _close_unmarked(self, view: RunView, ending: Ending) -> None:
         """Close a pull request that GitHub does not mark merged: its base is not the default."""
-        default = self.request.default_branch
-        base = self.pin.base_ref.removeprefix("refs/heads/")
-        if view.pull_number is None or base == default:
+        if view.pull_number is None or self._base == self.request.default_branch:
             return
-        number, text = view.pull_number, messages.landed_comment(base, ending)
+        number, text = view.pull_number, messages.landed_comment(self._base, ending)
 
         async def act() -> str:
             await self.repository.update_pull(number, state="closed")
             return str(number)
 
-        await self._comment_on(number, "landed", text)
-        await self._perform("pull:closed", EffectKind.PULL_REQUEST_EDIT, act)
+        await self._done.comment(number, "landed", text)
+        await self._done.perform("pull:closed", EffectKind.PULL_REQUEST_EDIT, act)
 
     async def _delete_branch(self, view: RunView) -> None:
-        if view.pull_number is None and await self.effects.get(self.run_id, "branch:0") is None:
+        if view.pull_number is None and not await self._push_begun(view):
             return
 
         async def act() -> str:
             await self.repository.delete_branch(self.branch)
             return self.branch
 
-        await self._perform("branch:deleted", EffectKind.BRANCH_DELETION, act)
+        await self._done.perform("branch:deleted", EffectKind.BRANCH_DELETION, act)
+
+    async def _push_begun(self, view: RunView) -> bool:
+        begun = [await self.effects.get(self.run_id, f"branch:{r.round}") for r in view.rounds]
+        return any(effect is not None for effect in begun)
 
     # --- the ledger ------------------------------------------------------------------------------
 
-    async def _perform(
-        self,
-        key: str,
-        kind: EffectKind,
-        act: Callable[[], Awaitable[str]],
-        find: Callable[[], Awaitable[str | None]] | None = None,
-    ) -> str:
-        return await self.effects.perform(
-            self.run_id,
-            key,
+    @cached_property
+    def _done(self) -> RunEffects:
+        return RunEffects(
+            run_id=self.run_id,
             epoch=self.epoch,
-            kind=kind,
-            intent={"kind": str(kind)},
-            act=act,
-            find=find,
+            repository=self.repository,
+            effects=self.effects,
+            marks=self.marks,
         )
-
-    def _next(self) -> str:
-        """Name an effect whose last one wins: unique within this claim, new after the next."""
-        return f"{self.epoch}:{next(self._sequence)}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bot.github.escape import code, fence, words
 from bot.github.messages.parts import bullets, code_list, link, paragraphs, plural
-from bot.github.messages.standing import state_words
+from bot.github.messages.standing import state_title, state_words
 from bot.github.port import Permission
 from bot.github.protection import Obstacle, Problem
 from bot.policy import POLICY_PATH
@@ -114,7 +114,7 @@ def status_answer_message(run: Run | None) -> str:
     sentence = f" {words(run.outcome_sentence)}" if run.outcome_sentence else ""
     pull = f" Its pull request is #{run.pull_number}." if run.pull_number else ""
     return (
-        f"Run {code(run.run_id)} is **{state_words(run.state)}**, in round {run.round + 1}."
+        f"Run {code(run.run_id)}: **{state_title(run.state)}**, in round {run.round + 1}."
         f"{sentence}{pull} The status comment has the rest."
     )
 

@@ -30,7 +30,7 @@ from bot.github.messages.parts import (
     table,
     word_list,
 )
-from bot.github.messages.standing import state_words, verdict_sentence
+from bot.github.messages.standing import state_title, verdict_sentence
 from bot.github.messages.status import awaited_sentence, task_lines
 from bot.github.port import Annotation, CheckAction, CheckOutput, CheckRunWrite, Conclusion
 from bot.github.protection import GATE_CHECK
@@ -167,7 +167,7 @@ _CONCLUSIONS: Final[Mapping[str, Conclusion]] = {
     "promoted": "success",
     "reported": "success",
     "failed": "failure",
-    "rejected": "failure",
+    "rejected": "cancelled",
     "conflicted": "failure",
     "refused": "failure",
     "cancelled": "cancelled",
@@ -188,9 +188,8 @@ def gate_check(
 
 def _gate_words(view: RunView, verdict: Verdict | None, ending: Ending | None) -> _Said:
     if ending is not None:
-        title = state_words(ending.outcome)
         return _Said(
-            title=title[0].upper() + title[1:],
+            title=state_title(ending.outcome),
             conclusion=_CONCLUSIONS[ending.outcome],
             summary=(words(ending.sentence),),
         )

@@ -81,7 +81,7 @@ _GO_COMMENTS: Final[Mapping[str | None, Callable[[RunView], str]]] = {
 def ending_comment(view: RunView, ending: Ending) -> str:
     """Tell the requester how the run ended, and what can be done now."""
     said = words(ending.sentence, 2_000)
-    first = f"{mention(view.request.requester)} {_ENDS[ending.outcome]}"
+    first = f"{mention(view.request.requester)} **{ending.outcome}**: {_ENDS[ending.outcome]}"
     return paragraphs(f"{first} {said}".rstrip(), _what_now(view, ending))
 
 

@@ -61,8 +61,14 @@ GO_WORDS: Final[Mapping[str | None, str]] = {
 
 
 def state_words(state: str) -> str:
-    """A state as people say it; the state's own name is for machines."""
+    """A state as people say it."""
     return STATE_WORDS.get(str(state), str(state))
+
+
+def state_title(state: str) -> str:
+    """A state as people say it, and by its name, which is the same wherever a run is shown."""
+    said = state_words(state)
+    return f"{said[0].upper()}{said[1:]} ({state})" if said != state else said.capitalize()
 
 
 # --- what the gate says -------------------------------------------------------------------------
@@ -164,7 +170,7 @@ def _approvals_sentence(wait: ForApprovals) -> str:
 _DISCOUNTS: Final[Mapping[Discount, str]] = {
     Discount.OTHER_COMMIT: "it was given to another commit",
     Discount.BEFORE_ENVELOPE: "it was given before the candidate was ready",
-    Discount.NO_PERMISSION: "the account lacks the access policy asks for",
+    Discount.NO_PERMISSION: "the account lacks the permission policy asks for",
     Discount.NOT_A_PERSON: "it is not a person's",
     Discount.CONTRIBUTOR: "the words of that person are part of the request",
 }

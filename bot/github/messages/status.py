@@ -30,7 +30,7 @@ from bot.github.messages.parts import (
     table,
     word_list,
 )
-from bot.github.messages.standing import GO_WORDS, state_words, verdict_sentence
+from bot.github.messages.standing import GO_WORDS, state_title, verdict_sentence
 from bot.view import RoundView, RunView
 
 #: GitHub takes 65,536 characters of a comment; bytes are never fewer than characters.
@@ -77,11 +77,9 @@ def status_comment(view: RunView) -> str:
 def headline(view: RunView) -> str:
     """State and place, first thing on the screen."""
     state = view.ending.outcome if view.ending else view.state
-    words_for_state = state_words(state)
     where = f" · #{view.pull_number}" if view.pull_number else ""
     round_words = f" · round {view.last_round.round + 1}" if view.last_round else ""
-    sign = _SIGNS.get(state, "❌")
-    return f"{sign} **{words_for_state[0].upper()}{words_for_state[1:]}**{where}{round_words}"
+    return f"{_SIGNS.get(state, '❌')} **{state_title(state)}**{where}{round_words}"
 
 
 def now_sentence(view: RunView) -> str:

@@ -192,7 +192,7 @@ def test_titles_and_commits_trigger_nothing() -> None:
 def test_the_status_comment() -> None:
     """On top what is awaited from whom until when, then the rounds, then what can be unfolded."""
     assert messages.status_comment(a_view()) == snapshot("""\
-👀 **Waiting for a review** · #31 · round 2
+👀 **Waiting for a review (awaiting_review)** · #31 · round 2
 
 Waiting for an approving review of #31 at `cccccccccccc` by somebody with write access. Until 10 Nov 2026, 14:00 UTC.
 
@@ -502,16 +502,16 @@ Review the pull request itself: that is the only way to decide.\
     }
     assert {o: (c.conclusion, c.output.title) for o, c in ends.items()} == snapshot(
         {
-            "promoted": ("success", "Merged"),
-            "reported": ("success", "Done, with nothing to change"),
+            "promoted": ("success", "Merged (promoted)"),
+            "reported": ("success", "Done, with nothing to change (reported)"),
             "failed": ("failure", "Failed"),
-            "rejected": ("failure", "Rejected"),
-            "revised": ("neutral", "Followed by a revision"),
-            "merged_elsewhere": ("neutral", "Merged by somebody else"),
+            "rejected": ("cancelled", "Rejected"),
+            "revised": ("neutral", "Followed by a revision (revised)"),
+            "merged_elsewhere": ("neutral", "Merged by somebody else (merged_elsewhere)"),
             "cancelled": ("cancelled", "Cancelled"),
             "expired": ("cancelled", "Expired"),
             "refused": ("failure", "Refused"),
-            "conflicted": ("failure", "Ended by a conflict with its base"),
+            "conflicted": ("failure", "Ended by a conflict with its base (conflicted)"),
         }
     )
 
@@ -521,7 +521,7 @@ def test_verdicts_in_words() -> None:
     assert [messages.verdict_sentence(verdict) for verdict in verdicts("ci")] == snapshot(
         [
             "Approved by `rosa`.",
-            "Waiting for 1 approval, `rosa` approved. The approval by a deleted account does not count: it was given to another commit. The approval by a deleted account does not count: it was given before the candidate was ready. The approval by a deleted account does not count: the account lacks the access policy asks for. The approval by a deleted account does not count: it is not a person's. The approval by a deleted account does not count: the words of that person are part of the request. Branch protection demands reviews that GitHub does not see yet (it says review required): more approvals, or those of code owners. 2 review threads must be resolved first. Waiting for the required check `ci` to be green. The required check `ci` failed on this commit. If the candidate is at fault, `/ultracode revise <feedback>` makes another; otherwise run it again. Somebody turned the pull request back into a draft; mark it ready for review to go on. Somebody pointed the pull request at `ci`; point it back to go on. GitHub has not caught up with the push yet; looking again at 3 Nov 2026, 14:00 UTC.",
+            "Waiting for 1 approval, `rosa` approved. The approval by a deleted account does not count: it was given to another commit. The approval by a deleted account does not count: it was given before the candidate was ready. The approval by a deleted account does not count: the account lacks the permission policy asks for. The approval by a deleted account does not count: it is not a person's. The approval by a deleted account does not count: the words of that person are part of the request. Branch protection demands reviews that GitHub does not see yet (it says review required): more approvals, or those of code owners. 2 review threads must be resolved first. Waiting for the required check `ci` to be green. The required check `ci` failed on this commit. If the candidate is at fault, `/ultracode revise <feedback>` makes another; otherwise run it again. Somebody turned the pull request back into a draft; mark it ready for review to go on. Somebody pointed the pull request at `ci`; point it back to go on. GitHub has not caught up with the push yet; looking again at 3 Nov 2026, 14:00 UTC.",
             "Approved. Waiting for the required check `ci` to be green.",
             "`rosa` requested changes. A new approval by `rosa`, or dismissing that review, lifts this.",
             "`rosa` requested changes on an earlier candidate, and that still stands until they review this one or the review is dismissed.",
@@ -552,40 +552,40 @@ def test_endings() -> None:
     assert told == snapshot(
         {
             "promoted": """\
-@anna merged. So it ended.
+@anna **promoted**: merged. So it ended.
 
 `main` is at `cccccccccccc`: the very commit that was tested and approved.\
 """,
-            "reported": "@anna done: there was nothing to change. So it ended.",
+            "reported": "@anna **reported**: done: there was nothing to change. So it ended.",
             "failed": """\
-@anna this run failed, and nothing was merged. So it ended.
+@anna **failed**: this run failed, and nothing was merged. So it ended.
 
 #31 and its branch are kept for a while, for whoever wants to take over. A new `/ultracode` starts afresh.\
 """,
             "rejected": """\
-@anna this run was rejected, and nothing was merged. So it ended.
+@anna **rejected**: this run was rejected, and nothing was merged. So it ended.
 
 A new `/ultracode` starts afresh.\
 """,
-            "revised": "@anna a revision of this run has begun. So it ended.",
-            "merged_elsewhere": "@anna this run's pull request was merged, but not by this run. So it ended.",
+            "revised": "@anna **revised**: a revision of this run has begun. So it ended.",
+            "merged_elsewhere": "@anna **merged_elsewhere**: this run's pull request was merged, but not by this run. So it ended.",
             "cancelled": """\
-@anna this run was cancelled, and nothing was merged. So it ended.
+@anna **cancelled**: this run was cancelled, and nothing was merged. So it ended.
 
 A new `/ultracode` starts afresh.\
 """,
             "expired": """\
-@anna nobody reviewed the candidate in time, so this run has expired. So it ended.
+@anna **expired**: nobody reviewed the candidate in time, so this run has expired. So it ended.
 
 #31 and its branch are kept for a while, for whoever wants to take over. A new `/ultracode` starts afresh.\
 """,
             "refused": """\
-@anna this run was refused. So it ended.
+@anna **refused**: this run was refused. So it ended.
 
 The rules are in `.github/ultracode.yml` on the default branch.\
 """,
             "conflicted": """\
-@anna the base branch moved, and the candidate does not fit onto it any more. So it ended.
+@anna **conflicted**: the base branch moved, and the candidate does not fit onto it any more. So it ended.
 
 #31 and its branch are kept for a while, for whoever wants to take over. A new `/ultracode` starts afresh.\
 """,
@@ -607,7 +607,7 @@ def test_headlines() -> None:
                 "asked by `anna` · on `main` at `bbbbbbb` · 12 model calls · 34,567 tokens · cost 0.42 · 3 min 20 s · [evidence](https://bot.example/runs/01hx0abcdefg) · run `01hx0abcdefg`",
             ],
             "awaiting_go": [
-                "✋ **Waiting for a go** · #31",
+                "✋ **Waiting for a go (awaiting_go)** · #31",
                 "Waiting for `/ultracode go` by somebody with write access: somebody must let it go on.",
             ],
             "planning": [
@@ -619,23 +619,23 @@ def test_headlines() -> None:
                 "asked by `anna` · on `main` at `bbbbbbb` · 12 model calls · 34,567 tokens · cost 0.42 · 3 min 20 s · [evidence](https://bot.example/runs/01hx0abcdefg) · run `01hx0abcdefg`",
             ],
             "awaiting_review": [
-                "👀 **Waiting for a review** · #31",
-                'Waiting for an approving review of #31 by somebody with write access.',
+                "👀 **Waiting for a review (awaiting_review)** · #31",
+                "Waiting for an approving review of #31 by somebody with write access.",
             ],
             "approved": [
                 "⏳ **Approved** · #31",
                 "asked by `anna` · on `main` at `bbbbbbb` · 12 model calls · 34,567 tokens · cost 0.42 · 3 min 20 s · [evidence](https://bot.example/runs/01hx0abcdefg) · run `01hx0abcdefg`",
             ],
             "promoting": [
-                "⏳ **Merging** · #31",
+                "⏳ **Merging (promoting)** · #31",
                 "asked by `anna` · on `main` at `bbbbbbb` · 12 model calls · 34,567 tokens · cost 0.42 · 3 min 20 s · [evidence](https://bot.example/runs/01hx0abcdefg) · run `01hx0abcdefg`",
             ],
             "cancelling": [
-                "⏳ **Being cancelled** · #31",
+                "⏳ **Being cancelled (cancelling)** · #31",
                 "asked by `anna` · on `main` at `bbbbbbb` · 12 model calls · 34,567 tokens · cost 0.42 · 3 min 20 s · [evidence](https://bot.example/runs/01hx0abcdefg) · run `01hx0abcdefg`",
             ],
             "stale": [
-                "⏳ **Being built anew on the moved base** · #31",
+                "⏳ **Being built anew on the moved base (stale)** · #31",
                 "asked by `anna` · on `main` at `bbbbbbb` · 12 model calls · 34,567 tokens · cost 0.42 · 3 min 20 s · [evidence](https://bot.example/runs/01hx0abcdefg) · run `01hx0abcdefg`",
             ],
         }
@@ -646,7 +646,7 @@ def test_questions_to_people() -> None:
     """A new comment mentions the requester once and says what each answer does."""
     view = a_view()
     assert messages.review_wanted_comment(view) == snapshot(
-        '@anna the candidate passed its suites, the verifier and the refuter. #31 at `cccccccccccc` waits for an approving review by somebody with write access, until 10 Nov 2026, 14:00 UTC. Approving it merges exactly that commit.'
+        "@anna the candidate passed its suites, the verifier and the refuter. #31 at `cccccccccccc` waits for an approving review by somebody with write access, until 10 Nov 2026, 14:00 UTC. Approving it merges exactly that commit."
     )
     assert messages.go_wanted_comment(replace(view, reason="outsiders_words")) == snapshot("""\
 @anna the words below were written or changed by somebody without write access. If they are what you want done, `/ultracode go` lets the run use exactly these; `/ultracode cancel` stops it. Later edits of the issue change nothing.
