@@ -24,7 +24,7 @@ from bot.services import Services
 from bot.steps.finalize import GateClosed
 from bot.steps.review import final_result
 from bot.store.fence import holding
-from bot.store.tables import DeliveryOutcome, RunState
+from bot.store.tables import WAITING_STATES, DeliveryOutcome, RunState
 from bot.workflow import Conductor, Ended, Paused
 
 log = structlog.get_logger()
@@ -50,6 +50,8 @@ async def advance(services: Services, run_id: str) -> None:
         if stored is not None:  # a crash, or patience with GitHub, came after the decision
             await end(services, live, stored)
             return
+        if await expired(services, live):
+            return
         match live.run.state:
             case RunState.ACCEPTED | RunState.PLANNING | RunState.WORKING:
                 await work(services, live)
@@ -61,6 +63,17 @@ async def advance(services: Services, run_id: str) -> None:
                 await promote(services, live)
             case _:
                 log.info("nothing to advance", state=live.run.state)
+
+
+async def expired(services: Services, live: LiveRun) -> bool:
+    """End a run that waited past its deadline, by the database's clock; say whether it had."""
+    if live.run.deadline_at is None or live.run.state not in WAITING_STATES:
+        return False
+    if live.run_id not in {run.run_id for run in await services.runs.expired()}:
+        return False
+    sentence = "Nobody decided in time. `/ultracode retry` starts it anew."
+    await close(services, live, Ending(outcome="expired", sentence=sentence))
+    return True
 
 
 # --- working ------------------------------------------------------------------------------------
@@ -111,7 +124,7 @@ async def ask_for_review(services: Services, live: LiveRun, envelope: CandidateE
         deadline_at=live.review_deadline(),
     )
     await live.publisher.refresh_status()
-    await services.queue.defer_advance(live.run_id)
+    await services.queue.defer_advance(live.run_id, quick=True)
     await start_next(services, live)
 
 
@@ -161,7 +174,7 @@ async def keep_waiting(
     await live.publisher.show_verdict(envelope, verdict)
     waits = verdict.waits if isinstance(verdict, gate.Waiting) else ()
     if any(isinstance(wait, gate.ForSettling) for wait in waits):
-        await services.queue.defer_advance(live.run_id, delay_seconds=SETTLE_SECONDS)
+        await services.queue.defer_advance(live.run_id, quick=True, delay_seconds=SETTLE_SECONDS)
 
 
 async def close(services: Services, live: LiveRun, ending: Ending) -> None:
@@ -290,7 +303,7 @@ async def reopen(services: Services, live: LiveRun, closed: GateClosed) -> None:
         deadline_at=live.review_deadline(),
     )
     log.info("gate closed again", verdict=type(closed.verdict).__name__)
-    await services.queue.defer_advance(live.run_id)
+    await services.queue.defer_advance(live.run_id, quick=True)
 
 
 # --- clean-up and giving up ---------------------------------------------------------------------

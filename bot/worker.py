@@ -23,6 +23,7 @@ from bot.github.port import RateLimited
 from bot.intake.door import handle_delivery
 from bot.observability import configure_logging
 from bot.queue import Queue
+from bot.recovery import reconcile_forever
 from bot.services import Services
 from bot.settings import Settings, load_settings
 from bot.store.crashpoints import arm
@@ -84,7 +85,9 @@ async def serve_worker() -> None:
     async with open_services(settings) as services:
         log.info("worker started")
         jobs = settings.ultracode_worker_jobs
-        await services.queue.serve(JobHandlers(services), jobs=jobs, stop=stopping)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(reconcile_forever(services, stopping))
+            group.create_task(services.queue.serve(JobHandlers(services), jobs=jobs, stop=stopping))
     log.info("worker stopped")
 
 

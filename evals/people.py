@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 
 Json = dict[str, Any]
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 LOOK_SECONDS = 0.1
 
 

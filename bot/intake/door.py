@@ -89,7 +89,7 @@ async def _dispatch(services: Services, event: events.Event, delivery_id: str) -
         ):
             woken = await runs_to_wake(event, services.runs)
             for run_id in woken:
-                await services.queue.defer_advance(run_id)
+                await services.queue.defer_advance(run_id, quick=True)
             return DeliveryOutcome.HANDLED if woken else DeliveryOutcome.IGNORED
         case (
             events.IssueClosed()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from bot.shown import shown_run
+from bot.store.database import Database
 from evals.demo import make_repository
 from evals.drive import commit_all
 from evals.people import Json, Person
@@ -61,7 +64,7 @@ class Shop:
         """Whether the bot wrote a comment."""
         return bool(comment["user"]["type"] == "Bot")
 
-    async def said(self, issue: int, *parts: str, seconds: float = 90) -> str:
+    async def said(self, issue: int, *parts: str, seconds: float = 180) -> str:
         """Wait until the bot said something that holds all of `parts`; return that comment."""
 
         async def look() -> str | None:
@@ -73,7 +76,7 @@ class Shop:
         words: str = await self.writer.until(look, seconds=seconds, what=f"words with {parts}")
         return words
 
-    async def ready(self, *, seconds: float = 120) -> Json:
+    async def ready(self, *, seconds: float = 240) -> Json:
         """Wait for a pull request of the bot that is ready for review; return it."""
 
         async def look() -> Json | None:
@@ -89,6 +92,27 @@ class Shop:
             return any(asked.role == role for asked in self.model.asked)
 
         await self.writer.until(look, what=f"a question of the {role}")
+
+    def model_heard(self, role: str) -> str:
+        """Return everything the model was told in its last request by an agent of this role."""
+        bodies = [json.dumps(body) for body in self.model.bodies]
+        return next((text for text in reversed(bodies) if f"Role: {role}" in text), "")
+
+    async def moved_on(self, pull: int, old: str) -> str:
+        """Wait until a pull request is ready again at another candidate; return its SHA."""
+
+        async def look() -> str | None:
+            found = await self.writer.pull(pull)
+            sha = str(found["head"]["sha"])
+            return sha if sha != old and not found["draft"] else None
+
+        sha: str = await self.writer.until(look, seconds=240, what="a fresh candidate")
+        return sha
+
+    async def shown(self, run_id: str) -> Json:
+        """Return a run by its id."""
+        async with Database(self.stage.environment["DATABASE_URL"], pool_size=1) as database:
+            return await shown_run(database, run_id)
 
     async def run_of(self, issue: int) -> Json:
         """Return the newest run of an issue as `ultracode runs` shows it."""

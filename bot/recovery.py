@@ -1,0 +1,69 @@
+"""The reconciler: finds what was left behind and has a job look at it. Safe on every replica.
+
+In: the database and GitHub's own memory. Out: deferred jobs; nothing is decided here. It runs at
+start and every few minutes: each active run has a job, each stored delivery is handled, deliveries
+that GitHub could not bring are asked for again, waiting runs are looked at now and then (their
+review may have come while nobody listened), and expired ones end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from bot.clock import now
+from bot.github.port import GitHubError
+from bot.services import Services
+from bot.store.tables import RunState
+
+log = structlog.get_logger()
+
+EVERY_SECONDS: Final = 120.0
+#: How far back GitHub's deliveries are looked through; it keeps them for three days.
+LOOK_BACK: Final = timedelta(hours=6)
+
+
+async def reconcile_forever(services: Services, stop: asyncio.Event) -> None:
+    """Reconcile at start and every few minutes until told to stop."""
+    while not stop.is_set():
+        try:
+            await reconcile(services)
+        except Exception:
+            log.exception("reconciling failed; it is tried again")
+        try:
+            await asyncio.wait_for(stop.wait(), EVERY_SECONDS)
+        except TimeoutError:
+            continue
+
+
+async def reconcile(services: Services) -> None:
+    """Do one round of looking."""
+    for run in await services.runs.without_job():
+        log.info("an active run had no job", run_id=run.run_id, state=run.state)
+        if run.state is RunState.CANCELLING:
+            await services.queue.defer_clean_up(run.run_id)
+        else:
+            await services.queue.defer_advance(run.run_id)
+    for delivery_id in await services.deliveries.without_job():
+        await services.queue.defer_delivery(delivery_id)
+    waiting = await services.runs.in_states({RunState.AWAITING_REVIEW})
+    for run in (*waiting, *await services.runs.expired()):
+        await services.queue.defer_advance(run.run_id)
+    await ask_for_missed(services)
+
+
+async def ask_for_missed(services: Services) -> None:
+    """Ask GitHub to send again what it could not deliver; our own keys make that harmless."""
+    try:
+        remembered = await services.github.deliveries(since=now() - LOOK_BACK)
+    except GitHubError as error:
+        log.warning("GitHub's deliveries cannot be read", reason=str(error))
+        return
+    arrived = {delivery.guid for delivery in remembered if delivery.delivered}
+    missed = {d.guid: d.id for d in remembered if d.guid not in arrived}
+    for guid, delivery_id in missed.items():
+        log.info("asking for a delivery again", delivery_id=guid)
+        await services.github.redeliver(delivery_id)

@@ -1,0 +1,103 @@
+"""Runs that follow another, told over HTTP only."""
+
+from __future__ import annotations
+
+from tests.acceptance.conftest import Shop
+from tests.acceptance.plays import edit, good_fix, judged, plan, play, task, work, write
+
+ROUNDED = edit(
+    "shop/money.py", "return round(float(price) * 100)", "return int(round(float(price) * 100))"
+)
+
+
+async def test_change_request_leads_to_a_revision(shop: Shop) -> None:
+    """A review that requests changes becomes one further run on the same pull request."""
+    shop.play(good_fix())
+    before = await shop.writer.branch("main")
+    issue = await shop.ask()
+    pull = await shop.ready()
+    first = pull["head"]["sha"]
+    shop.play(play(plan(task("prices", "shop/money.py")), work("prices", ROUNDED), judged()))
+    await shop.reviewer.review(
+        pull["number"], "REQUEST_CHANGES", body="Make the int explicit, please."
+    )
+    revised = await shop.moved_on(pull["number"], first)
+    assert len(await shop.writer.pulls()) == 1
+    assert "Make the int explicit" in shop.model_heard("planner")
+
+    await shop.reviewer.review(pull["number"])
+    assert (await shop.ended(issue))["state"] == "promoted"
+    history = [commit["sha"] for commit in await shop.writer.commits("main")]
+    assert history[:2] == [revised, before], "one commit on the original base"
+
+
+async def test_revise_command(shop: Shop) -> None:
+    """`/ultracode revise` does the same, and the first run ends revised."""
+    shop.play(good_fix())
+    issue = await shop.ask()
+    pull = await shop.ready()
+    first_run = (await shop.run_of(issue))["run_id"]
+    shop.play(play(plan(task("prices", "shop/money.py")), work("prices", ROUNDED), judged()))
+    await shop.writer.comment(issue, "/ultracode revise Make the int explicit.")
+    await shop.moved_on(pull["number"], pull["head"]["sha"])
+    assert (await shop.shown(first_run))["state"] == "revised"
+
+
+async def test_moved_base_is_built_tested_and_reviewed_anew(shop: Shop) -> None:
+    """When the base moved, an approval leads to a fresh candidate that must be approved again."""
+    shop.play(good_fix())
+    issue = await shop.ask()
+    pull = await shop.ready()
+    first = pull["head"]["sha"]
+    moved = await shop.writer.commit_file("main", "NEWS.md", "Something else.\n")
+    await shop.reviewer.review(pull["number"])
+    fresh = await shop.moved_on(pull["number"], first)
+    await shop.said(issue, "moved", "anew")
+    assert await shop.writer.branch("main") == moved, "the old approval counts for nothing"
+
+    await shop.reviewer.review(pull["number"])
+    assert (await shop.ended(issue))["state"] == "promoted"
+    history = [commit["sha"] for commit in await shop.writer.commits("main")]
+    assert history[:2] == [fresh, moved]
+
+
+async def test_conflict_with_a_moved_base_is_repaired_once_then_told(shop: Shop) -> None:
+    """A change that conflicts gets one repair round; when that fails the run ends conflicted."""
+    shop.play(good_fix())
+    issue = await shop.ask()
+    pull = await shop.ready()
+    other = '"""Prices."""\n\n\ndef to_cents(price: str) -> int:\n    return 7\n'
+    await shop.writer.commit_file("main", "shop/money.py", other)
+    shop.play(
+        play(
+            plan(task("prices", "shop/money.py"), round=1),
+            work("prices", write("shop/money.py", other + "\n"), round=1),
+            judged(round=1, passed=False),
+        )
+    )
+    await shop.reviewer.review(pull["number"])
+    await shop.said(issue, "conflicted")
+    ended = await shop.ended(issue)
+    assert (ended["state"], ended["round"]) == ("conflicted", 1)
+
+
+async def test_retry_starts_a_failed_run_anew(shop: Shop) -> None:
+    """`/ultracode retry` starts the same request again without reading the issue again."""
+    shop.play(play(plan(task("prices", "shop/money.py")), work("prices", status="blocked")))
+    issue = await shop.ask()
+    failed = await shop.ended(issue)
+    assert failed["state"] == "failed"
+    shop.play(good_fix())
+    await shop.writer.comment(issue, "/ultracode retry")
+    await shop.ready()
+    assert (await shop.run_of(issue))["run_id"] != failed["run_id"]
+
+
+async def test_verify_shows_the_chain(shop: Shop) -> None:
+    """`/ultracode verify` recomputes the chain of the candidate and shows it link by link."""
+    shop.play(good_fix())
+    issue = await shop.ask()
+    pull = await shop.ready()
+    await shop.writer.comment(issue, "/ultracode verify")
+    words = await shop.said(issue, "they agree", "evidence")
+    assert pull["head"]["sha"] in words
