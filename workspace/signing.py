@@ -7,6 +7,8 @@ payload with its type and both lengths, never the JSON around it.
 
 import base64
 import binascii
+import json
+from collections.abc import Iterable
 from typing import Any, Final
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -93,6 +95,34 @@ def parse_public_key(text: str) -> bytes:
     if not isinstance(key, Ed25519PublicKey):
         raise KeyUnreadable
     return key.public_bytes_raw()
+
+
+def public_key_document(public_keys: Iterable[bytes]) -> dict[str, Any]:
+    """Return what is served under `.well-known`: the keys bundles are signed with, by id."""
+    return {
+        "keys": [
+            {"keyid": key_id(key), "algorithm": "ed25519", "publicKey": encode_base64(key)}
+            for key in public_keys
+        ]
+    }
+
+
+def parse_public_keys(text: str) -> tuple[bytes, ...]:
+    """Read the keys a reader pins: one key, PEM or base64, or a whole `public_key_document`.
+
+    Raises:
+        KeyUnreadable: It is none of these, or a key is not the one its id names.
+    """
+    if not text.lstrip().startswith("{"):
+        return (parse_public_key(text),)
+    try:
+        keys = [(entry["keyid"], entry["publicKey"]) for entry in json.loads(text)["keys"]]
+        found = tuple(parse_public_key(key) for _, key in keys)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise KeyUnreadable from None
+    if [key_id(key) for key in found] != [named for named, _ in keys]:
+        raise KeyUnreadable
+    return found
 
 
 def open_envelope(envelope: dict[str, Any], payload_type: str, public_key: bytes) -> bytes:

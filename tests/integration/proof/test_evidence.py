@@ -24,7 +24,15 @@ from workspace.contracts import EvidenceManifest, TestReport
 from workspace.digest import canonical_json, sha256_hex
 from workspace.evidence import build_evidence, verify_evidence
 from workspace.sandbox.backend import Sandbox
-from workspace.signing import KeyUnreadable, Signer, decode_base64, encode_base64, parse_public_key
+from workspace.signing import (
+    KeyUnreadable,
+    Signer,
+    decode_base64,
+    encode_base64,
+    parse_public_key,
+    parse_public_keys,
+    public_key_document,
+)
 from workspace.verification import Expectation, Verdict, verify_bundle
 
 PLAN, POLICY = b'{"plan": 1}', b"version: 1\n"
@@ -374,6 +382,17 @@ def test_keys_are_read_as_pem_and_base64() -> None:
     raw = encode_base64(key.private_bytes_raw())
     assert Signer.parse(private).key_id == Signer.parse(f"{raw}\n").key_id
     assert parse_public_key(public) == parse_public_key(encode_base64(Signer.parse(raw).public_key))
+
+
+def test_published_keys_can_be_pinned() -> None:
+    """What the server publishes of its keys is what a reader pins."""
+    document = public_key_document([SIGNER.public_key, STRANGER.public_key])
+    pinned = parse_public_keys(json.dumps(document))
+    assert pinned == (SIGNER.public_key, STRANGER.public_key)
+    assert parse_public_keys(encode_base64(SIGNER.public_key)) == (SIGNER.public_key,)
+    document["keys"][0]["publicKey"] = document["keys"][1]["publicKey"]
+    with pytest.raises(KeyUnreadable):
+        parse_public_keys(json.dumps(document))
 
 
 @pytest.mark.parametrize("text", ["", "x", "AAAA", "-----BEGIN PRIVATE KEY-----\nxx", "é"])
