@@ -16,6 +16,7 @@ from workspace.contracts import (
     Artifact,
     ArtifactStore,
     Candidate,
+    ChangedFile,
     CommitSha,
     Conflict,
     RunPin,
@@ -61,7 +62,10 @@ class Composer:
         async def work(place: Place) -> Candidate | Conflict:
             await self._bring_objects(run, place, records)
             tree = await self._trees.compose(place, parent, _entries(records))
-            conflict = await self._find_conflict_in(place, parent, tree, records)
+            changed = [file for record in records for file in record.changed_files]
+            conflict = None
+            if sum(bool(record.changed_files) for record in records) > 1:
+                conflict = await self._find_conflict_in(place, parent, tree, changed)
             return conflict or await self._commit(run, place, tree, round=round, parent=parent)
 
         return await self._mirrors.using(run.repo, work)
@@ -71,13 +75,17 @@ class Composer:
 
         async def work(place: Place) -> Candidate | Conflict:
             base = run.original_base_sha
+            if not await self._trees.are_related(place, base, candidate.sha):
+                return Conflict(paths=(), reason="the base was replaced by an unrelated history")
             tree, paths = await self._trees.merge(place, base, candidate.sha)
             if paths:
-                shown = tuple(git_path(path) for path in paths[:_SHOWN])
-                return Conflict(
-                    paths=shown, reason=f"{len(paths)} files changed on the base and here"
-                )
-            return await self._commit(run, place, tree, round=candidate.round, parent=base)
+                return _conflict(paths, "the base changed what the candidate changed")
+            changes = await self._trees.changes(place, base, tree)
+            changed = [change.as_changed_file() for change in changes]
+            conflict = await self._find_conflict_in(place, base, tree, changed)
+            return conflict or await self._commit(
+                run, place, tree, round=candidate.round, parent=base
+            )
 
         return await self._mirrors.using(run.repo, work)
 
@@ -157,13 +165,12 @@ class Composer:
                     await self._trees.unpack(place, pack)
 
     async def _find_conflict_in(
-        self, place: Place, parent: str, tree: str, records: Sequence[WorkerRecord]
+        self, place: Place, parent: CommitSha, tree: str, changed: Sequence[ChangedFile]
     ) -> Conflict | None:
-        """What only shows once several records are put together."""
-        changed = [file for record in records for file in record.changed_files]
+        """What only shows once several changes are put together."""
         added = [path_bytes(file.path) for file in changed if file.old_mode == ABSENT_MODE]
         linked = any(LINK_MODE in {file.old_mode, file.new_mode} for file in changed)
-        if sum(bool(record.changed_files) for record in records) < 2 or not (added or linked):  # noqa: PLR2004
+        if not (added or linked):
             return None
         entries = await self._trees.entries(place, tree)
         clashes = await asyncio.to_thread(collisions, entries, added)

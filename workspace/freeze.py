@@ -122,7 +122,7 @@ class Freezer:
         usable = bool(changes) and not refusals
         return Frozen(
             tree=tree,
-            changes=tuple(changes),
+            changes=tuple(changes if len(changes) <= MOST_CHANGES else changes[:_MOST_LISTED]),
             refused=refusals.listed(),
             ignored=ignored,
             warnings=warnings,

@@ -69,6 +69,11 @@ _CONFIG = {
     "fetch.fsck.badTimezone": "warn",
     "fetch.fsck.missingSpaceBeforeDate": "warn",
     "fetch.fsck.missingSpaceBeforeEmail": "warn",
+    "fetch.fsck.missingNameBeforeEmail": "warn",
+    "fetch.fsck.badEmail": "warn",
+    "fetch.fsck.badDate": "warn",
+    "fetch.fsck.badDateOverflow": "warn",
+    "fetch.fsck.multipleAuthors": "warn",
     "fetch.unpackLimit": "1",
     "fetch.recurseSubmodules": "false",
     "push.recurseSubmodules": "no",
@@ -115,7 +120,7 @@ _DAMAGE = re.compile(
     r"invalid sha1 pointer|could not read [0-9a-f]{40}|unable to (find|parse) [0-9a-f]{40}|"
     r"index file .* is too small|did not send all necessary objects|missing necessary objects|"
     r"not a tree object|failed to unpack|unknown repository extension|bad tree object|"
-    r"bad config line",
+    r"bad config line|not a valid (commit|object) name",
     re.IGNORECASE,
 )
 _DENIED = re.compile(

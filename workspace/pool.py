@@ -130,6 +130,7 @@ class Pool:
         self._used_at.pop((repo.id, workspace.id), None)
         try:
             await self._reset(repo, workspace.slot, workspace.parent)
+            await asyncio.to_thread(wipe, workspace.slot / "objects")
         except BaseException:
             await self.quarantine(repo.id, workspace)
             raise

@@ -12,7 +12,7 @@ import asyncio
 import re
 
 from workspace.contracts import CommitSha, Moved, Pushed, PushRefused, RepoRef
-from workspace.errors import GitDenied, GitFailed, GitUnreachable
+from workspace.errors import GitDenied, GitFailed, GitUnreachable, MirrorDamaged, WorkspaceRefusal
 from workspace.git import GitResult
 from workspace.mirror import Mirrors
 from workspace.trees import Trees
@@ -44,8 +44,11 @@ class Promoter:
             GitUnreachable: after several attempts it is still unknown, or undone.
         """
         await self._mirrors.fetch(repo, want=expected)
-        place = await self._mirrors.fetch(repo, want=sha)
-        if not await self._trees.is_ancestor(place, expected, sha):
+        await self._mirrors.fetch(repo, want=sha)
+        descends = await self._mirrors.using(
+            repo, lambda place: self._trees.is_ancestor(place, expected, sha)
+        )
+        if not descends:
             return PushRefused(reason=f"{sha} does not descend from {expected}: no fast-forward")
         return await self._push(repo, ref, sha, expected)
 
@@ -55,9 +58,12 @@ class Promoter:
         """Move `ref` to `sha`, wherever that lies, if it is at `expected` (None: if it is new).
 
         Raises:
+            WorkspaceRefusal: `ref` is no name for a branch.
             CommitMissing: the commit is not to be had.
             GitUnreachable: after several attempts it is still unknown, or undone.
         """
+        if not await self._trees.is_ref_name(self._mirrors.place(repo.id), ref):
+            raise WorkspaceRefusal(f"{ref!r} is no name Git takes for a branch.")
         await self._mirrors.fetch(repo, want=sha)
         return await self._push(repo, ref, sha, expected)
 
@@ -75,6 +81,13 @@ class Promoter:
         return None
 
     async def _push(
+        self, repo: RepoRef, ref: str, sha: CommitSha, expected: CommitSha | None
+    ) -> Pushed | Moved | PushRefused:
+        return await self._mirrors.using(
+            repo, lambda _: self._push_until_clear(repo, ref, sha, expected)
+        )
+
+    async def _push_until_clear(
         self, repo: RepoRef, ref: str, sha: CommitSha, expected: CommitSha | None
     ) -> Pushed | Moved | PushRefused:
         for attempt in range(_ATTEMPTS):
@@ -101,7 +114,11 @@ class Promoter:
                 f"--force-with-lease={ref}:{expected or ''}", "--", "URL", f"{sha}:{ref}",
                 write=True, ok=(0, 1),
             )  # fmt: skip
-        except GitDenied:
+        except MirrorDamaged:
+            raise
+        except GitDenied as error:
+            if words := _server_words(error.stderr):
+                return words
             raise
         except GitFailed as error:
             return _server_words(error.stderr)

@@ -63,15 +63,17 @@ class WorkerRunner:
         *,
         run: RunPin,
         workspace: Workspace,
+        read_only: bool,
         pool: Pool,
         sandbox: Sandbox,
         dependencies: Dependencies,
         suites: SuiteRunner,
         jobs: RunningJobs,
     ) -> None:
-        """Bind everything to one run and workspace."""
+        """Bind everything to one run and workspace; with `read_only` nothing written stays."""
         self._run = run
         self._workspace = workspace
+        self._read_only = read_only
         self._pool = pool
         self._sandbox = sandbox
         self._dependencies = dependencies
@@ -105,6 +107,7 @@ class WorkerRunner:
         job = Job(
             command=("/bin/sh", "-c", command),
             workspace=self._workspace.files,
+            read_only=self._read_only,
             env=suite_environment(),
             deps=sealed.folder,
             image=limits.image,

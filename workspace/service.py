@@ -195,6 +195,7 @@ class Workshop:
         runner = WorkerRunner(
             run=run,
             workspace=workspace,
+            read_only=scope.read_only,
             pool=self._pool,
             sandbox=self._sandbox,
             dependencies=self._dependencies,

@@ -201,16 +201,30 @@ class Trees:
         found = await self._git.run("merge-base", "--is-ancestor", old, new, place=place, ok=(0, 1))
         return found.exit_code == 0
 
+    async def is_ref_name(self, place: Place, ref: str) -> bool:
+        """Whether Git takes this as the full name of a ref (git-check-ref-format(1))."""
+        found = await self._git.run("check-ref-format", ref, place=place, ok=(0, 1))
+        return found.exit_code == 0
+
     async def merge(
         self, place: Place, ours: CommitSha, theirs: CommitSha
     ) -> tuple[str, tuple[bytes, ...]]:
-        """Merge two commits without a work tree; returns the tree and the paths in conflict."""
+        """Merge two commits that have a common ancestor, without a work tree.
+
+        Returns:
+            The merged tree and the paths in conflict; without those the tree is whole.
+        """
         merged = await self._git.run(
             "merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, theirs,
             place=place, ok=(0, 1),
         )  # fmt: skip
         tree, *paths = merged.stdout.split(b"\0")
-        return tree.decode(), tuple(path for path in paths if path)
+        return tree.decode(), tuple(sorted({path for path in paths if path}))
+
+    async def are_related(self, place: Place, one: CommitSha, other: CommitSha) -> bool:
+        """Whether two commits have a common ancestor."""
+        found = await self._git.run("merge-base", one, other, place=place, ok=(0, 1))
+        return found.exit_code == 0
 
     async def filters(self, place: Place, paths: Sequence[bytes]) -> Mapping[bytes, str]:
         """Return the `filter` attribute that the .gitattributes in an index give each path."""

@@ -18,6 +18,7 @@ class GitServer:
         self.fail_next: list[str] = []
         """What to do instead of answering: `500`, or `lose` (apply it, then hang up)."""
         self.redirect_to: str | None = None
+        self.deny_pushes: str | None = None
         self._server = ThreadingHTTPServer(
             ("127.0.0.1", 0), type("Handler", (_Handler,), {"state": self})
         )
@@ -60,6 +61,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if self.state.token is not None and self.state.token not in _decoded(authorization):
             self._answer(401, [("WWW-Authenticate", 'Basic realm="git"')], b"")
+            return
+        if self.state.deny_pushes and "git-receive-pack" in self.path:
+            self._answer(403, [("Content-Type", "text/plain")], self.state.deny_pushes.encode())
             return
         is_push = self.command == "POST" and self.path.endswith("git-receive-pack")
         plan = self.state.fail_next.pop(0) if is_push and self.state.fail_next else ""

@@ -22,7 +22,8 @@ from tests.integration.workspace.conftest import (
     scope,
 )
 from tests.integration.workspace.git_server import GitServer
-from workspace.contracts import Candidate
+from workspace.contracts import Candidate, Conflict, Pushed, RunPin
+from workspace.service import Workshop
 
 #: Each worker has a folder of its own; names are chosen to be awkward.
 TASKS = ("a", "b", "c", "d")
@@ -142,3 +143,76 @@ def test_the_comparison_can_fail(tmp_path: Path, name: str) -> None:
         git("add", "-A", cwd=path)
     trees = [git("write-tree", cwd=tmp_path / folder) for folder in ("one", "two")]
     assert (trees[0] == trees[1]) == (name == "clean")
+
+
+async def refreshed(
+    workshop: Workshop, origin: Origin, ours: dict[str, bytes], theirs: dict[str, bytes]
+) -> tuple[Candidate, RunPin, Candidate | Conflict]:
+    """A candidate with our changes, put onto a base that meanwhile got theirs."""
+    base = origin.commit({"a.txt": b"1\n2\n3\n4\n5\n6\n7\n", "b.txt": b"b\n"})
+    run, everything = make_pin(origin, base), scope("**")
+    tools = await workshop.create_worker(run, everything, key=key(), parent=base, suites=())
+    for name, content in ours.items():
+        await tools.write_file(name, content.decode())
+    record = await workshop.inspect_and_freeze(run, everything, key=key(), parent=base)
+    candidate = await workshop.compose(run, [record], round=0, parent=base)
+    assert isinstance(candidate, Candidate)
+    moved = make_pin(origin, origin.commit(dict(theirs)), run_id="run00000002")
+    return candidate, moved, await workshop.recompose_on(moved, candidate)
+
+
+async def test_a_candidate_is_composed_anew_on_a_base_that_moved(
+    workshop: Workshop, origin: Origin
+) -> None:
+    """Changes that do not touch come together as one commit on the new base."""
+    _, moved, anew = await refreshed(
+        workshop,
+        origin,
+        {"a.txt": b"1\n2\n3\n4\n5\n6\nseven\n"},
+        {"a.txt": b"one\n2\n3\n4\n5\n6\n7\n"},
+    )
+    assert isinstance(anew, Candidate)
+    assert anew.original_base_sha == anew.base_sha == moved.original_base_sha
+    assert await workshop.publish_branch(moved, "anew", anew.sha, expected=None) == Pushed(
+        sha=anew.sha
+    )
+    assert origin.tree(anew.sha)[b"a.txt"][1] == b"one\n2\n3\n4\n5\n6\nseven\n"
+    parents = origin.git("rev-list", "--parents", "-1", anew.sha, cwd=origin.path).split()
+    assert parents == [anew.sha, moved.original_base_sha]
+
+
+async def test_a_candidate_that_collides_with_the_new_base_is_a_conflict(
+    workshop: Workshop, origin: Origin
+) -> None:
+    """The same lines changed on both sides are a conflict that names the file."""
+    _, _, anew = await refreshed(workshop, origin, {"b.txt": b"ours\n"}, {"b.txt": b"theirs\n"})
+    assert isinstance(anew, Conflict)
+    assert anew.paths == ("b.txt",)
+
+
+async def test_a_name_that_collides_only_on_the_new_base_is_a_conflict(
+    workshop: Workshop, origin: Origin
+) -> None:
+    """A new file that only case tells from a new file of the base is a conflict."""
+    _, _, anew = await refreshed(workshop, origin, {"New.txt": b"o\n"}, {"new.txt": b"t\n"})
+    assert isinstance(anew, Conflict)
+    assert anew.paths == ("New.txt",)
+
+
+async def test_what_the_base_already_has_is_no_change(workshop: Workshop, origin: Origin) -> None:
+    """When somebody else made the same change, the candidate is the new base."""
+    _, moved, anew = await refreshed(workshop, origin, {"b.txt": b"new\n"}, {"b.txt": b"new\n"})
+    assert isinstance(anew, Candidate)
+    assert anew.sha == moved.original_base_sha
+
+
+async def test_a_base_without_common_history_is_a_conflict(
+    workshop: Workshop, origin: Origin
+) -> None:
+    """A base that was replaced outright cannot be merged onto, and this is said."""
+    candidate, _, _ = await refreshed(workshop, origin, {"b.txt": b"new\n"}, {"c.txt": b"c\n"})
+    origin.git("checkout", "-q", "--orphan", "other")
+    unrelated = make_pin(origin, origin.commit({"z.txt": b"z\n"}), run_id="run00000003")
+    anew = await workshop.recompose_on(unrelated, candidate)
+    assert isinstance(anew, Conflict)
+    assert "unrelated history" in anew.reason

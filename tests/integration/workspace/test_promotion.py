@@ -153,3 +153,32 @@ async def test_a_planted_hook_in_the_mirror_does_not_run(
         (hooks / name).chmod(0o755)
     assert await workshop.promote(run, following, expected=base) == Pushed(sha=following)
     assert not (tmp_path / "witness").exists()
+
+
+async def test_a_name_that_is_none_is_refused(workshop: Workshop, origin: Origin) -> None:
+    """A branch name Git does not take is refused before anything is sent."""
+    run, base, _ = await two_commits(workshop, origin)
+    with pytest.raises(WorkspaceRefusal, match="no name"):
+        await workshop.publish_branch(run, "a..b", base, expected=None)
+
+
+async def test_a_refused_credential_is_told_in_the_servers_words(
+    workshop: Workshop, origin: Origin, server: GitServer
+) -> None:
+    """Where the server says why it does not let us in, these are its words."""
+    run, base, following = await two_commits(workshop, origin)
+    server.deny_pushes = "Permission to acme/shop.git denied to ultracode[bot]."
+    answer = await workshop.promote(run, following, expected=base)
+    assert isinstance(answer, PushRefused)
+    assert "Permission to acme/shop.git denied" in answer.reason
+
+
+async def test_a_mirror_damaged_before_a_push_is_rebuilt(
+    workshop: Workshop, origin: Origin, tmp_path: Path
+) -> None:
+    """A push from a damaged mirror works all the same, as the commit waits on a branch."""
+    run, base, following = await two_commits(workshop, origin)
+    await workshop.tools_at(run, following)
+    for pack in (tmp_path / "data/mirrors" / f"{origin.repo.id}.git/objects/pack").iterdir():
+        pack.unlink()
+    assert await workshop.promote(run, following, expected=base) == Pushed(sha=following)
