@@ -31,6 +31,8 @@ class Options:
     suites: tuple[str, ...] = ()
     length: int = 0
     """How many tokens they took."""
+    closed: bool = False
+    """Whether `--` ended them: what follows is a request, even if it looks like a command."""
 
 
 _NAMES = ("--base", "--suite")
@@ -44,16 +46,17 @@ _MAX_SHOWN = 100
 def parse_options(tokens: Sequence[str]) -> Options | BadOption:
     """Read `--base X` or `--base=X`, and `--suite X` as often as wanted.
 
-    The first other token ends them, and so does `--`, which is how a request begins with a dash.
+    The first other token ends them, and so does `--`, which lets a request begin with anything.
     """
     options = Options()
     while options.length < len(tokens):
         token = tokens[options.length]
         if token == _END_OF_OPTIONS:
-            return replace(options, length=options.length + 1)
+            return replace(options, length=options.length + 1, closed=True)
         if not _OPTION.match(token):
             return _unless_dashed(token) or options
-        step = _read_option(options, token, tokens[options.length + 1 :])
+        following = tokens[options.length + 1] if options.length + 1 < len(tokens) else ""
+        step = _read_option(options, token, following)
         if isinstance(step, BadOption):
             return step
         options = step
@@ -73,13 +76,12 @@ def _unless_dashed(token: str) -> BadOption | None:
     return None
 
 
-def _read_option(options: Options, token: str, following: Sequence[str]) -> Options | BadOption:
+def _read_option(options: Options, token: str, following: str) -> Options | BadOption:
     name, equals, attached = token.partition("=")
     name = name.lower()
     if name not in _NAMES:
         return BadOption(shown(token.partition("=")[0]), did_you_mean=nearest(name, _NAMES))
-    given = attached if equals else next(iter(following), "")
-    value = given.strip("`")
+    value = (attached if equals else following).strip("`")
     length = options.length + (1 if equals else 2)
     if not value or (_OPTION.match(value) and not equals):
         return BadOption(name, "no_value")

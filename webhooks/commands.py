@@ -121,6 +121,9 @@ def parse_command(body: str) -> ParsedComment:
 # --- The command's own line ------------------------------------------------------------------
 
 
+_BLANK_LINES = re.compile(r"(?:[^\S\n]*\n)*")
+
+
 @dataclass(frozen=True, slots=True)
 class _Typed:
     """A command as it stands in the source."""
@@ -140,18 +143,11 @@ class _Typed:
         """The visible text from an offset to the end of the request, code word for word."""
         visible = visible_part(self.source, hidden_spans(self.source), offset, self.end)
         first_line, line_feed, others = visible.text.partition("\n")
-        first_line = first_line.strip()
-        text = first_line + line_feed + others if first_line else _without_blank_start(others)
+        if first_line.strip():
+            text = first_line.strip() + line_feed + others
+        else:
+            text = _BLANK_LINES.sub("", others, count=1)  # an indentation below may be code
         return VisibleText(text.rstrip(), visible.removed)
-
-
-_BLANK_LINES = re.compile(r"(?:[^\S\n]*\n)*")
-
-
-def _without_blank_start(text: str) -> str:
-    """The text from its first line that is not blank, with its indentation: it may be code."""
-    start = _BLANK_LINES.match(text)
-    return text[start.end() :] if start else text
 
 
 def _end_of_request(source: str, found: CommandLines) -> int:
@@ -175,22 +171,29 @@ def _parse_line(typed: _Typed) -> Command:
     if isinstance(options, BadOption):
         return options
     words = tokens[options.length :]
-    bare = _parse_bare([word[0] for word in words])
-    if bare is None and words and words[0][0].lower() == "revise":
-        visible = typed.text_from(typed.line.word_end + words[0].end())
-        bare = Revise(visible.text, visible.removed)
-    if bare is None:
+    command = None if options.closed else _parse_command_words(words, typed)
+    if command is None:
         start = words[0].start() if words else len(typed.rest_of_line)
         return _start(typed.text_from(typed.line.word_end + start), options)
-    if options.length and not isinstance(bare, Unknown):
-        return BadOption(tokens[0][0], "not_with_command", value=words[0][0].lower())
-    return bare
+    if options.length and not isinstance(command, Unknown):
+        option, _, _ = tokens[0][0].partition("=")
+        return BadOption(option.lower(), "not_with_command", value=words[0][0].lower())
+    return command
+
+
+def _parse_command_words(words: list[re.Match[str]], typed: _Typed) -> Command | None:
+    """The command these words of the line are; None where they begin a request."""
+    if words and words[0][0].lower() == "revise":
+        feedback = typed.text_from(typed.line.word_end + words[0].end())
+        return Revise(feedback.text, feedback.removed)
+    return _parse_bare([word[0] for word in words])
 
 
 def _start(request: VisibleText, options: Options) -> Start | Unknown:
     """A run, unless hidden text is all that made a command look like a request."""
     first_line = request.text.partition("\n")[0]
-    if request.removed and _parse_bare(_TOKEN.findall(first_line)) is not None:
+    hides = bool(request.removed) and not options.closed
+    if hides and _parse_bare(_TOKEN.findall(first_line)) is not None:
         word = first_line.split()[0].lower()
         return Unknown(word, nearest(word, _COMMAND_WORDS) or word)
     return Start(request.text, options.base, options.suites, request.removed)
@@ -217,7 +220,7 @@ def _parse_bare(words: list[str]) -> Command | None:
             return _BARE_COMMANDS[word]
         case ["verify", sha] if _SHA.fullmatch(sha.strip("`")):
             return Verify(sha.strip("`"))
-        case [word] if word != "revise" and (command := nearest(word, _COMMAND_WORDS)):
+        case [word] if command := nearest(word, _COMMAND_WORDS):
             return Unknown(shown(word), command)
         case _:
             return None
