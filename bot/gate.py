@@ -354,23 +354,32 @@ async def _with_closing(
 async def _with_reviews(
     repository: GitHubRepository, facts: GateFacts, target: ReviewTarget
 ) -> GateFacts:
-    reviews, summary, protection, check_runs, statuses = await asyncio.gather(
-        repository.reviews(target.pull_number),
-        repository.review_summary(target.pull_number),
-        repository.protection(target.base),
-        repository.check_runs(target.candidate_sha),
-        repository.statuses(target.candidate_sha),
-    )
+    """Read the reviews, and what GitHub would demand besides once somebody approved.
+
+    Without an approval of this candidate nothing else can open the gate, so nothing else is asked.
+    """
+    reviews = await repository.reviews(target.pull_number)
     decisive = [review.author for review in reviews if review.state not in ("COMMENTED", "PENDING")]
-    return replace(
-        facts,
-        reviews=reviews,
-        summary=summary,
-        protection=protection,
-        check_runs=check_runs,
-        statuses=statuses,
-        permissions=await _permissions(repository, decisive),
-    )
+    facts = replace(facts, reviews=reviews, permissions=await _permissions(repository, decisive))
+    approved = {review.commit_id for review in reviews if review.state == "APPROVED"}
+    if target.candidate_sha not in approved:
+        return facts
+    return await _with_demands(repository, facts, target)
+
+
+async def _with_demands(
+    repository: GitHubRepository, facts: GateFacts, target: ReviewTarget
+) -> GateFacts:
+    """Read branch protection, and only what it asks for: GitHub's decision, threads, checks."""
+    facts = replace(facts, protection=await repository.protection(target.base))
+    if demands_reviews(facts.protection) or demands_resolved_threads(facts.protection):
+        facts = replace(facts, summary=await repository.review_summary(target.pull_number))
+    if required_checks(facts.protection, app_id=facts.app_id):
+        check_runs, statuses = await asyncio.gather(
+            repository.check_runs(target.candidate_sha), repository.statuses(target.candidate_sha)
+        )
+        facts = replace(facts, check_runs=check_runs, statuses=statuses)
+    return facts
 
 
 async def _permissions(
