@@ -126,14 +126,14 @@ async def test_processor_time_is_shared(python: Run) -> None:
 import os, time
 start = time.monotonic()
 child = os.fork()
-while time.monotonic() < start + 1:
+while time.monotonic() < start + 1.5:
     pass
 if child:
     os.wait()
     print(sum(os.times()[:4]))
 """
-    outcome = await python(source, limits=Limits(cpus=0.2))
-    assert float(outcome.output) < 0.5
+    outcome = await python(source, limits=Limits(cpus=0.05))
+    assert float(outcome.output) < 0.25
 
 
 async def test_the_disk_does_not_fill(run: Run, workspace: Path) -> None:
