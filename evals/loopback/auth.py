@@ -26,8 +26,8 @@ from evals.loopback.state import (
     Repository,
     Role,
     Token,
-    World,
 )
+from evals.loopback.world import World
 
 Level = Literal["read", "write", "admin"]
 _LEVELS = ("none", "read", "write", "admin")

@@ -12,17 +12,25 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
+
+from evals.loopback.git_output import (
+    COMMIT_FORMAT,
+    FileChange,
+    GitCommit,
+    GitPerson,
+    TreeEntry,
+    parse_changes,
+    parse_commit,
+    parse_entry,
+)
 
 ZERO = "0" * 40
 P = ParamSpec("P")
 T = TypeVar("T")
 _FULL = re.compile(r"[0-9a-f]{40}$")
 _GIT = shutil.which("git") or "git"
-_COMMIT_FORMAT = "%H%n%T%n%P%n%an%n%ae%n%aI%n%cn%n%ce%n%cI%n%G?%n%B"
 
 
 class GitFailedError(Exception):
@@ -32,52 +40,6 @@ class GitFailedError(Exception):
         super().__init__(f"git {args[0]} ended {code}: {stderr.strip()}")
         self.code = code
         self.stderr = stderr
-
-
-@dataclass(frozen=True)
-class GitPerson:
-    """Author or committer of a commit."""
-
-    name: str
-    email: str
-    at: datetime
-
-
-@dataclass(frozen=True)
-class GitCommit:
-    """A commit as git shows it."""
-
-    sha: str
-    tree: str
-    parents: tuple[str, ...]
-    author: GitPerson
-    committer: GitPerson
-    signed: bool
-    message: str
-
-
-@dataclass(frozen=True)
-class TreeEntry:
-    """One entry of a tree: `type` is blob, tree or commit; `size` is None but for blobs."""
-
-    mode: str
-    type: str
-    sha: str
-    size: int | None
-    path: str
-
-
-@dataclass(frozen=True)
-class FileChange:
-    """One file of a diff; `status` is GitHub's word; `patch` is None for binary files."""
-
-    path: str
-    previous: str | None
-    status: str
-    sha: str
-    additions: int
-    deletions: int
-    patch: str | None
 
 
 def _remembered(
@@ -202,8 +164,8 @@ class BareRepository:
     async def commit(self, sha: str, env: Mapping[str, str] | None = None) -> GitCommit:
         """The commit of that full SHA."""
         if sha not in self._commits:
-            out = await self.text("show", "-s", f"--format={_COMMIT_FORMAT}", sha, "--", env=env)
-            self._commits[sha] = _parse_commit(out)
+            out = await self.text("show", "-s", f"--format={COMMIT_FORMAT}", sha, "--", env=env)
+            self._commits[sha] = parse_commit(out)
         return self._commits[sha]
 
     @_remembered
@@ -241,12 +203,14 @@ class BareRepository:
         """The entries of a tree."""
         flags = ["-r", "-t"] if recursive else []
         _, out = await self.run("ls-tree", "-l", "-z", *flags, treeish)
-        return [_parse_entry(raw) for raw in out.split(b"\0") if raw]
+        return [parse_entry(raw) for raw in out.split(b"\0") if raw]
 
-    async def entry(self, commit: str, path: str) -> TreeEntry | None:
+    async def entry(
+        self, commit: str, path: str, *, env: Mapping[str, str] | None = None
+    ) -> TreeEntry | None:
         """The tree entry at a path, or None."""
-        code, out = await self.run("ls-tree", "-l", "-z", commit, "--", path, ok=(0, 128))
-        entries = [_parse_entry(raw) for raw in out.split(b"\0") if raw]
+        code, out = await self.run("ls-tree", "-l", "-z", commit, "--", path, env=env, ok=(0, 128))
+        entries = [parse_entry(raw) for raw in out.split(b"\0") if raw]
         return entries[0] if code == 0 and entries else None
 
     async def object(self, sha: str) -> bytes:
@@ -264,7 +228,7 @@ class BareRepository:
         _, patch = await self.run(
             "diff-tree", "-r", "-p", "-M", "--no-commit-id", old, new, env=env
         )
-        return _parse_changes(out, patch.decode(errors="replace"))
+        return parse_changes(out, patch.decode(errors="replace"))
 
     @_remembered
     async def changed_paths(
@@ -343,83 +307,3 @@ async def clone_bare(source: Path, target: Path, config: Path) -> BareRepository
         raise GitFailedError(["clone"], process.returncode, err.decode(errors="replace"))
     await repository.run("config", "--remove-section", "remote.origin", ok=(0, 128))
     return repository
-
-
-def _parse_commit(out: str) -> GitCommit:
-    head, message = out.split("\n", 10)[:10], out.split("\n", 10)[10]
-    sha, tree, parents, an, ae, at, cn, ce, ct, signature = head
-    return GitCommit(
-        sha=sha,
-        tree=tree,
-        parents=tuple(parents.split()),
-        author=GitPerson(an, ae, datetime.fromisoformat(at)),
-        committer=GitPerson(cn, ce, datetime.fromisoformat(ct)),
-        signed=signature not in ("N", ""),
-        message=message.rstrip("\n"),
-    )
-
-
-def _parse_entry(raw: bytes) -> TreeEntry:
-    facts, path = raw.split(b"\t", 1)
-    mode, kind, sha, size = facts.decode().split()
-    length = None if size == "-" else int(size)
-    return TreeEntry(mode, kind, sha, length, path.decode(errors="replace"))
-
-
-_STATUS = {
-    "A": "added",
-    "D": "removed",
-    "M": "modified",
-    "R": "renamed",
-    "C": "copied",
-    "T": "changed",
-}
-
-
-def _parse_changes(out: bytes, patch: str) -> list[FileChange]:
-    """Join `--raw -z` and `--numstat -z` records with the hunks of the patch, in git's order."""
-    fields = [field.decode(errors="replace") for field in out.split(b"\0")][:-1]
-    raws: list[tuple[str, str, str | None, str]] = []  # status, path, previous, sha
-    counts: list[tuple[int, int]] = []
-    position = 0
-    while position < len(fields):
-        field = fields[position]
-        if field.startswith(":"):
-            _, _, old, new, status = field.split(" ")
-            renamed = status[0] in "RC"
-            path = fields[position + (2 if renamed else 1)]
-            previous = fields[position + 1] if renamed else None
-            raws.append((status[0], path, previous, old if status[0] == "D" else new))
-            position += 3 if renamed else 2
-        else:
-            added, removed, name = field.split("\t", 2)
-            counts.append((_count(added), _count(removed)))
-            position += 1 if name else 3
-    hunks = iter(_split_patch(patch))
-    changes = []
-    for (status, path, previous, sha), (plus, minus) in zip(raws, counts, strict=True):
-        shown = [
-            next(hunks, None) for _ in range(2 if status == "T" else 1)
-        ]  # T: removal, addition
-        text = "\n".join(hunk for hunk in shown if hunk) or None
-        changes.append(FileChange(path, previous, _STATUS[status], sha, plus, minus, text))
-    return changes
-
-
-def _count(text: str) -> int:
-    return 0 if text == "-" else int(text)
-
-
-def _split_patch(patch: str) -> list[str | None]:
-    """The hunks of each file, without its headers; None where git showed no text."""
-    parts: list[list[str]] = []
-    inside = False
-    for line in patch.split("\n"):
-        if line.startswith("diff --git "):
-            parts.append([])
-            inside = False
-        elif line.startswith("@@ "):
-            inside = True
-        if inside and parts:
-            parts[-1].append(line)
-    return ["\n".join(lines) or None for lines in parts]

@@ -1,4 +1,4 @@
-"""Check suites, check runs and commit statuses: who may make them, and GitHub's limits.
+"""Check suites and check runs: who may make them, and GitHub's limits.
 
 In: an actor and the request's values. Out: the record, or a 422 that names the limit. Only Apps
 make check runs, and change only their own; people press buttons
@@ -18,11 +18,10 @@ from evals.loopback.state import (
     App,
     CheckRun,
     CheckSuite,
-    CommitStatus,
     Json,
     Repository,
-    World,
 )
+from evals.loopback.world import World
 
 STATUSES = ("queued", "in_progress", "completed", "waiting", "requested", "pending")
 CONCLUSIONS = (
@@ -35,7 +34,6 @@ CONCLUSIONS = (
     "stale",
     "timed_out",
 )
-STATES = ("error", "failure", "pending", "success")
 ANNOTATIONS_A_REQUEST = 50
 TEXT_BYTES = 65_535
 ACTIONS = 3
@@ -138,6 +136,8 @@ async def create_run(world: World, actor: Actor, repository: Repository, wanted:
     _apply(world, run, wanted)
     suite.runs.append(run)
     _publish_run(world, actor, repository, run, "created")
+    if run.status == "completed":
+        _publish_run(world, actor, repository, run, "completed")
     await _after_change(world, actor, repository, run)
     return run
 
@@ -333,61 +333,6 @@ def _time(value: Any) -> datetime | None:
         return datetime.fromisoformat(value)
     except ValueError as problem:
         raise invalid(f"{value!r} is not a date-time.", message="Invalid request.") from problem
-
-
-# --- statuses ---
-
-
-async def set_status(
-    world: World, actor: Actor, repository: Repository, sha: str, wanted: Json
-) -> CommitStatus:
-    """Set the status of a commit in one context."""
-    demand(world, actor, repository, "statuses", "write", "write")
-    if wanted.get("state") not in STATES:
-        raise invalid_field("Status", "state")
-    if await repository.git.resolve(sha) != sha:
-        raise invalid(f"No commit found for SHA: {sha}", message="No commit found for SHA")
-    status = CommitStatus(
-        id=world.next_id(),
-        sha=sha,
-        state=wanted["state"],
-        context=wanted.get("context") or "default",
-        description=wanted.get("description"),
-        target_url=wanted.get("target_url"),
-        creator=actor.who(),
-        app=actor.app,
-        created_at=world.now(),
-    )
-    repository.statuses.append(status)
-    await _publish_status(world, actor, repository, status)
-    return status
-
-
-async def _publish_status(
-    world: World, actor: Actor, repository: Repository, status: CommitStatus
-) -> None:
-    commit = await repository.git.commit(status.sha)
-    refs = await repository.git.refs("refs/heads/")
-    heads = [ref for ref, tip in refs.items() if tip == status.sha]
-    shown = shapes.commit_status(world, repository, status)
-    content: Json = {
-        **{k: shown[k] for k in ("id", "state", "description", "target_url", "context")},
-        **{k: shown[k] for k in ("created_at", "updated_at", "avatar_url")},
-        "sha": status.sha,
-        "name": repository.full_name,
-        "commit": shapes.commit(world, repository, commit),
-        "branches": [shapes.short_branch(world, repository, ref, status.sha) for ref in heads],
-    }
-    world.webhooks.publish("status", None, content, repository=repository, sender=actor.who())
-
-
-def latest_statuses(repository: Repository, sha: str) -> list[CommitStatus]:
-    """The newest status of every context on a commit, newest first."""
-    newest: dict[str, CommitStatus] = {}
-    for status in repository.statuses:
-        if status.sha == sha:
-            newest[status.context] = status
-    return sorted(newest.values(), key=lambda status: -status.id)
 
 
 def latest_runs(repository: Repository, sha: str) -> list[CheckRun]:

@@ -10,7 +10,12 @@ import re
 from collections.abc import Collection
 from functools import lru_cache
 
-from evals.loopback.state import Account, PullRequest, Repository, World
+from evals.loopback.state import (
+    Account,
+    PullRequest,
+    Repository,
+)
+from evals.loopback.world import World
 
 _PLACES = (".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS")
 

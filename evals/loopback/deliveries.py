@@ -28,9 +28,9 @@ from evals.loopback.state import (
     Installation,
     Json,
     Repository,
-    World,
     node_id,
 )
+from evals.loopback.world import World
 
 _ANSWER_WITHIN_SECONDS = 10.0
 _ALWAYS = {"installation", "installation_repositories"}  # unasked, without subscription

@@ -19,8 +19,13 @@ from evals.loopback.auth import Actor
 from evals.loopback.errors import GitHubError, forbidden
 from evals.loopback.pages import REMEMBERED, repository_of, show_refusal
 from evals.loopback.reviews import LineComment
-from evals.loopback.state import Issue, PullRequest, Repository, World
+from evals.loopback.state import (
+    Issue,
+    PullRequest,
+    Repository,
+)
 from evals.loopback.story import story_of
+from evals.loopback.world import World
 
 router = APIRouter()
 

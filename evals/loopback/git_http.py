@@ -22,8 +22,11 @@ from evals.loopback import pushes
 from evals.loopback.auth import Actor, actor_from, can_see, may
 from evals.loopback.errors import GitHubError
 from evals.loopback.push_hook import Push
-from evals.loopback.state import Repository, World
+from evals.loopback.state import (
+    Repository,
+)
 from evals.loopback.story import story_of
+from evals.loopback.world import World
 
 router = APIRouter()
 _CHUNK = 65_536

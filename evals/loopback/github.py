@@ -26,8 +26,15 @@ from evals.loopback.limits import Limits
 from evals.loopback.people import CAST, Person
 from evals.loopback.push_hook import HookServer
 from evals.loopback.server import serve
-from evals.loopback.state import Account, App, Installation, Json, Repository, World
+from evals.loopback.state import (
+    Account,
+    App,
+    Installation,
+    Json,
+    Repository,
+)
 from evals.loopback.story import Story
+from evals.loopback.world import World
 
 PERMISSIONS = {
     "contents": "write",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from evals.loopback import checks, protection, pulls, reviews
+from evals.loopback import checks, demands, pulls, reviews, rulebook, statuses
 from evals.loopback.errors import GitHubError
 from evals.loopback.shapes.issues import issue_page
 from evals.loopback.shapes.users import moment
@@ -19,9 +19,9 @@ from evals.loopback.state import (
     Review,
     ReviewComment,
     ReviewThread,
-    World,
     node_id,
 )
+from evals.loopback.world import World
 
 if TYPE_CHECKING:
     from evals.loopback.api.call import Call
@@ -80,7 +80,7 @@ def repository(call: Call, record: Repository) -> Json:
 
     def queue(_info: object, branch: str = "") -> Json | None:
         wanted = branch or record.default_branch
-        found = [r for r, rule in protection.rules_for(record, wanted) if rule["type"] == QUEUE]
+        found = [r for r, rule in rulebook.rules_for(record, wanted) if rule["type"] == QUEUE]
         page = f"{call.world.url}/{record.full_name}/queue/{wanted}"
         return {"id": node_id("MQ", found[0].id), "url": page} if found else None
 
@@ -121,7 +121,7 @@ async def ref(record: Repository, name: str) -> Json | None:
     sha = await record.git.branch(branch)
     if sha is None:
         return None
-    rule = protection.classic_for(record, branch)
+    rule = rulebook.classic_for(record, branch)
     return {
         "__typename": "Ref",
         "id": node_id("REF", int(sha[:12], 16)),
@@ -146,13 +146,13 @@ def commit(record: Repository, sha: str) -> Json:
         return (await record.git.commit(sha)).message
 
     def rollup(_info: object) -> Json | None:
-        runs, statuses = checks.latest_runs(record, sha), checks.latest_statuses(record, sha)
-        if not runs and not statuses:
+        runs, said = checks.latest_runs(record, sha), statuses.latest(record, sha)
+        if not runs and not said:
             return None
-        if protection.all_green(record, sha):
+        if demands.all_green(record, sha):
             return {"state": "SUCCESS"}
         waiting = any(r.status != "completed" for r in runs)
-        waiting = waiting or any(s.state == "pending" for s in statuses)
+        waiting = waiting or any(s.state == "pending" for s in said)
         return {"state": "PENDING" if waiting else "FAILURE"}
 
     return {
@@ -239,7 +239,7 @@ def _computed(call: Call, record: PullRequest) -> Json:
     """Fields that Git or the rules must be asked for."""
 
     async def decision(_info: object) -> str | None:
-        return await protection.review_decision(call.world, record)
+        return await demands.review_decision(call.world, record)
 
     async def mergeable(_info: object) -> str:
         answer = (await pulls.facts(call.world, record)).mergeable

@@ -14,7 +14,13 @@ from evals.loopback import shapes
 from evals.loopback.auth import Actor
 from evals.loopback.bare import clone_bare
 from evals.loopback.errors import forbidden, invalid_field
-from evals.loopback.state import Account, Json, Repository, Role, World
+from evals.loopback.state import (
+    Account,
+    Json,
+    Repository,
+    Role,
+)
+from evals.loopback.world import World
 
 _BARE_CONFIG = {
     "http.receivepack": "true",

@@ -14,7 +14,15 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from evals.loopback import shapes
-from evals.loopback.state import Account, App, Installation, Json, Repository, World, node_id
+from evals.loopback.state import (
+    Account,
+    App,
+    Installation,
+    Json,
+    Repository,
+    node_id,
+)
+from evals.loopback.world import World
 
 
 def register_app(

@@ -22,8 +22,8 @@ from evals.loopback.state import (
     Reaction,
     Repository,
     ReviewComment,
-    World,
 )
+from evals.loopback.world import World
 
 BODY_LIMIT = 65_536  # characters
 _CLOSING = re.compile(

@@ -6,8 +6,16 @@ In: a world. Out: refs from Git, conversations, reviews, checks and reactions, b
 from __future__ import annotations
 
 from evals.loopback.shapes.users import moment
-from evals.loopback.state import CheckRun, Issue, Json, PullRequest, Reaction, Repository, World
+from evals.loopback.state import (
+    CheckRun,
+    Issue,
+    Json,
+    PullRequest,
+    Reaction,
+    Repository,
+)
 from evals.loopback.words import mentioned
+from evals.loopback.world import World
 
 
 async def state_of(world: World) -> Json:

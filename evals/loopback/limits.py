@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 
 from evals.loopback.auth import Actor
 from evals.loopback.errors import GitHubError
-from evals.loopback.state import Json, World
+from evals.loopback.state import (
+    Json,
+)
+from evals.loopback.world import World
 
 _HOUR, _MINUTE = 3600, 60
 

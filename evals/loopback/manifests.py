@@ -16,7 +16,12 @@ from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
 from evals.loopback import installing
-from evals.loopback.state import Account, App, Json, World
+from evals.loopback.state import (
+    Account,
+    App,
+    Json,
+)
+from evals.loopback.world import World
 
 _NAME_CHARACTERS = 34
 _CALLBACKS = 10

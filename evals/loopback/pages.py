@@ -14,13 +14,20 @@ from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from evals.loopback import checks, issues, protection, pulls, words
-from evals.loopback.bare import FileChange
+from evals.loopback import checks, issues, protection, pulls, statuses, words
 from evals.loopback.errors import GitHubError, not_found
+from evals.loopback.git_output import FileChange
 from evals.loopback.people import Person
 from evals.loopback.shapes.users import ghost, moment
-from evals.loopback.state import Account, CheckRun, Issue, PullRequest, Repository, World
+from evals.loopback.state import (
+    Account,
+    CheckRun,
+    Issue,
+    PullRequest,
+    Repository,
+)
 from evals.loopback.story import story_of
+from evals.loopback.world import World
 
 router = APIRouter()
 REMEMBERED = "acting_as"
@@ -195,9 +202,9 @@ def _lines(file: FileChange) -> list[tuple[str, str]]:
 async def checks_page(request: Request, owner: str, name: str, number: int) -> Response:
     """The check runs and statuses at a pull request's head."""
     pull = _pull(request, owner, name, number)
-    statuses = checks.latest_statuses(pull.repository, pull.head_sha)
+    said = statuses.latest(pull.repository, pull.head_sha)
     about = await _about(story_of(request).world, pull)
-    return show(request, "checks.html", **about, statuses=statuses)
+    return show(request, "checks.html", **about, statuses=said)
 
 
 @router.get("/{owner}/{name}/runs/{number}")

@@ -10,12 +10,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evals.loopback import codeowners, issues, protection, pushes, shapes
+from evals.loopback import codeowners, demands, issues, protection, pushes, shapes
 from evals.loopback.auth import Actor, demand, may
-from evals.loopback.bare import GitPerson
 from evals.loopback.errors import GitHubError, invalid, invalid_field, not_found
+from evals.loopback.git_output import GitPerson
 from evals.loopback.shapes import PullFacts
-from evals.loopback.state import Account, PullRequest, Repository, Role, World
+from evals.loopback.state import (
+    Account,
+    PullRequest,
+    Repository,
+    Role,
+)
+from evals.loopback.world import World
 
 PERMISSION = "pull_requests"
 
@@ -250,11 +256,11 @@ async def _mergeable_state(world: World, pull: PullRequest, base: str, *, mergea
     if pull.draft:
         return "draft"
     behind = not await pull.repository.git.is_ancestor(base, pull.head_sha)
-    if behind and protection.demands_up_to_date(pull.repository, pull.base_ref):
+    if behind and demands.demands_up_to_date(pull.repository, pull.base_ref):
         return "behind"
     if await protection.objections_to_merge(world, pull):
         return "blocked"
-    return "clean" if protection.all_green(pull.repository, pull.head_sha) else "unstable"
+    return "clean" if demands.all_green(pull.repository, pull.head_sha) else "unstable"
 
 
 # --- merging ---

@@ -17,8 +17,11 @@ from pathlib import Path
 from evals.loopback import protection
 from evals.loopback.auth import Actor
 from evals.loopback.bare import ZERO
-from evals.loopback.protection import WantedUpdate
-from evals.loopback.state import Repository, World
+from evals.loopback.commit_rules import WantedUpdate
+from evals.loopback.state import (
+    Repository,
+)
+from evals.loopback.world import World
 
 _WORKFLOWS = ".github/workflows/"
 
@@ -94,11 +97,11 @@ async def _objections(
     branch = ref.removeprefix("refs/heads/")
     if new is None and branch == push.repository.default_branch:
         return "refusing to delete the current branch: " + ref, ""
-    update = WantedUpdate(branch, old, new, objects)
+    update = WantedUpdate(push.repository, branch, old, new, objects)
     workflow = await _forbidden_workflow(push, update)
     if workflow:
         return workflow, ""
-    found = await protection.objections_to_update(world, push.actor, push.repository, update)
+    found = await protection.objections_to_update(world, push.actor, update)
     if found is None:
         return None
     if found.kind.startswith("protected"):

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evals.loopback import checks, issues, protection, shapes
+from evals.loopback import checks, demands, issues, shapes
 from evals.loopback.auth import Actor
-from evals.loopback.bare import ZERO, GitPerson
+from evals.loopback.bare import ZERO
+from evals.loopback.git_output import GitPerson
 from evals.loopback.shapes.repositories import api_of, html_of
 from evals.loopback.shapes.users import moment
-from evals.loopback.state import Json, PullRequest, Repository, World
+from evals.loopback.state import (
+    Json,
+    PullRequest,
+    Repository,
+)
+from evals.loopback.world import World
 
 _COMMITS_IN_EVENT = 2048
 
@@ -102,7 +108,7 @@ async def follow_head(world: World, actor: Actor, pull: PullRequest, tip: str) -
         "after": tip,
     }
     publish("pull_request", "synchronize", content, repository=pull.repository, sender=actor.who())
-    protection.dismiss_stale(world, actor, pull)
+    demands.dismiss_stale(world, actor, pull)
     if await git.is_ancestor(tip, f"refs/heads/{pull.base_ref}"):
         issues.set_closed(world, actor, pull.issue)
 

@@ -20,9 +20,9 @@ from evals.loopback.state import (
     ReviewState,
     ReviewThread,
     Role,
-    World,
     node_id,
 )
+from evals.loopback.world import World
 
 PERMISSION = "pull_requests"
 _STATES: dict[str, ReviewState] = {

@@ -34,8 +34,8 @@ from evals.loopback.auth import Actor, actor_of_token
 from evals.loopback.errors import GitHubError, not_found
 from evals.loopback.faults import Misbehaving
 from evals.loopback.journal import Journaling, is_api
-from evals.loopback.state import World
 from evals.loopback.story import SCOPE, Story
+from evals.loopback.world import World
 
 _BY_ID = re.compile(r"^/repositories/(\d+)(?=/|$)")
 

@@ -16,7 +16,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from evals.loopback.auth import mint_user_token
-from evals.loopback.state import Account, App, Json, Token, World
+from evals.loopback.state import (
+    Account,
+    App,
+    Json,
+    Token,
+)
+from evals.loopback.world import World
 
 _CODE_LIFE = timedelta(minutes=10)
 _TOKEN_LIFE = timedelta(hours=8)

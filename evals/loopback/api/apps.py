@@ -11,8 +11,13 @@ from evals.loopback.auth import Actor, AppIdentity, mint_installation_token
 from evals.loopback.deliveries import Delivery, Webhooks
 from evals.loopback.errors import GitHubError, forbidden, not_found
 from evals.loopback.shapes.deliveries import delivery_item, full_delivery
-from evals.loopback.state import Installation, Json, Repository, World
+from evals.loopback.state import (
+    Installation,
+    Json,
+    Repository,
+)
 from evals.loopback.story import story_of
+from evals.loopback.world import World
 
 router = APIRouter()
 

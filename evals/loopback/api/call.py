@@ -16,8 +16,13 @@ from fastapi.responses import JSONResponse
 
 from evals.loopback.auth import Actor, AppIdentity, Level, actor_from, app_from, can_see, demand
 from evals.loopback.errors import GitHubError, invalid_field, not_found
-from evals.loopback.state import Json, Repository, Role, World
+from evals.loopback.state import (
+    Json,
+    Repository,
+    Role,
+)
 from evals.loopback.story import story_of
+from evals.loopback.world import World
 
 T = TypeVar("T")
 _PAGE_DEFAULT = 30

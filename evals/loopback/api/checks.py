@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
-from evals.loopback import checks, shapes
+from evals.loopback import checks, shapes, statuses
 from evals.loopback.api.call import At, Repo
 from evals.loopback.errors import GitHubError
 from evals.loopback.shapes.repositories import api_of
@@ -128,7 +128,7 @@ async def _suite(at: At, suite: CheckSuite) -> Json:
 async def create_status(at: Repo, sha: str) -> Json:
     """Set the status of a commit in one context."""
     values = await at.values()
-    status = await checks.set_status(at.world, at.actor, at.repository, sha, values.all)
+    status = await statuses.set_status(at.world, at.actor, at.repository, sha, values.all)
     return shapes.commit_status(at.world, at.repository, status)
 
 
@@ -146,7 +146,7 @@ async def combined_status(at: Repo, revision: str) -> Json:
     """The newest status of every context, and what they make together."""
     at.demand("statuses", "read")
     sha = await _commit(at, revision)
-    latest = checks.latest_statuses(at.repository, sha)
+    latest = statuses.latest(at.repository, sha)
     states = {"failure" if s.state == "error" else s.state for s in latest}
     worst = next((s for s in ("failure", "pending", "success") if s in states), "pending")
     api = api_of(at.world, at.repository)

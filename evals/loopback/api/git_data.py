@@ -9,9 +9,9 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from evals.loopback import protection, pushes, shapes
 from evals.loopback.api.call import At, Repo
-from evals.loopback.bare import TreeEntry
+from evals.loopback.commit_rules import WantedUpdate
 from evals.loopback.errors import GitHubError, invalid, not_found
-from evals.loopback.protection import WantedUpdate
+from evals.loopback.git_output import TreeEntry
 from evals.loopback.shapes.repositories import api_of, html_of
 from evals.loopback.state import Json, node_id
 
@@ -101,10 +101,8 @@ async def delete_ref(at: Repo, ref: str) -> Response:
 async def _update(at: At, ref: str, old: str | None, new: str | None) -> None:
     change = pushes.RefChange(ref, old, new)
     if change.branch is not None:
-        wanted = WantedUpdate(change.branch, old, new)
-        objections = await protection.objections_to_update(
-            at.world, at.actor, at.repository, wanted
-        )
+        wanted = WantedUpdate(at.repository, change.branch, old, new)
+        objections = await protection.objections_to_update(at.world, at.actor, wanted)
         if objections is not None:
             raise GitHubError(422, " ".join(objections.lines))
     git = at.repository.git

@@ -6,8 +6,8 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 
 from evals.loopback.api.call import At, Repo, Values
-from evals.loopback.errors import GitHubError, invalid_field, not_found
-from evals.loopback.protection import rules_for
+from evals.loopback.errors import GitHubError, forbidden, invalid_field, not_found
+from evals.loopback.rulebook import bypass_of, rules_for
 from evals.loopback.shapes import protection as shape
 from evals.loopback.state import Json, Protection, Ruleset
 
@@ -25,7 +25,16 @@ async def get_protection(at: Repo, branch: str) -> Json:
     return shape.protection(at.world, at.repository, branch, await _known(at, branch))
 
 
+def _demand_plan(at: At) -> None:
+    """Private repositories of accounts that do not pay have no protection at all."""
+    if not at.repository.rules_in_plan:
+        raise forbidden(
+            "Upgrade to GitHub Pro or make this repository public to enable this feature."
+        )
+
+
 async def _known(at: At, branch: str) -> Protection:
+    _demand_plan(at)
     if await at.repository.git.branch(branch) is None:
         raise GitHubError(404, "Branch not found")
     if branch not in at.repository.protections:
@@ -125,6 +134,7 @@ async def demand_signatures(at: Repo, branch: str) -> Json:
 async def rules_of_branch(at: Repo, branch: str) -> JSONResponse:
     """Every active rule that holds for a branch, whether or not it exists."""
     at.demand("metadata", "read")
+    _demand_plan(at)
     found = rules_for(at.repository, branch)
     return at.paged(found, lambda one: shape.rule_of_branch(at.repository, *one))
 
@@ -180,7 +190,9 @@ def _ruleset(at: At, number: int) -> Ruleset:
 async def get_ruleset(at: Repo, number: int) -> Json:
     """One ruleset with its rules."""
     at.demand("metadata", "read")
-    shown = shape.ruleset(at.world, at.repository, _ruleset(at, number))
+    record = _ruleset(at, number)
+    bypass = bypass_of(at.world, at.actor, at.repository, record)
+    shown = shape.ruleset(at.world, at.repository, record, bypass=bypass)
     if at.world.role(at.actor.account, at.repository) != "admin":
         del shown["bypass_actors"]  # shown only to those who may change the ruleset
     return shown

@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse, Response
 from evals.loopback import housekeeping, shapes
 from evals.loopback.api.call import At, Caller, Repo
 from evals.loopback.errors import GitHubError, forbidden, invalid_field, not_found
-from evals.loopback.protection import classic_for, rules_for
+from evals.loopback.rulebook import classic_for, rules_for
 from evals.loopback.shapes.protection import protection_summary
 from evals.loopback.shapes.repositories import api_of, html_of
 from evals.loopback.state import ROLES, Account, Json, Role

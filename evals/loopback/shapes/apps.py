@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from evals.loopback.shapes.repositories import repository
 from evals.loopback.shapes.users import moment, user, user_or_none
-from evals.loopback.state import App, Installation, Json, Token, World, node_id
+from evals.loopback.state import (
+    App,
+    Installation,
+    Json,
+    Token,
+    node_id,
+)
+from evals.loopback.world import World
 
 
 def app(world: World, record: App) -> Json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evals.loopback.bare import GitCommit
+from evals.loopback.git_output import GitCommit
 from evals.loopback.shapes.apps import app
 from evals.loopback.shapes.commits import head_commit
 from evals.loopback.shapes.pulls import pull_minimal
@@ -14,9 +14,9 @@ from evals.loopback.state import (
     CommitStatus,
     Json,
     Repository,
-    World,
     node_id,
 )
+from evals.loopback.world import World
 
 _WORST_FIRST = (
     "action_required",

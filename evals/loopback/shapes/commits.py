@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from evals.loopback.bare import FileChange, GitCommit, GitPerson
+from evals.loopback.git_output import FileChange, GitCommit, GitPerson
 from evals.loopback.shapes.repositories import api_of, html_of
 from evals.loopback.shapes.users import moment, user
-from evals.loopback.state import Account, Json, Repository, World, node_id
+from evals.loopback.state import (
+    Account,
+    Json,
+    Repository,
+    node_id,
+)
+from evals.loopback.world import World
 
 
 def account_of(world: World, person: GitPerson) -> Account | None:

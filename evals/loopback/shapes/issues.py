@@ -15,9 +15,9 @@ from evals.loopback.state import (
     Label,
     Reaction,
     Repository,
-    World,
     node_id,
 )
+from evals.loopback.world import World
 
 REACTIONS = ("+1", "-1", "laugh", "hooray", "confused", "heart", "rocket", "eyes")
 

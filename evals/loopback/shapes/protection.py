@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from evals.loopback.shapes.apps import app
+from evals.loopback.shapes.pulls import team
 from evals.loopback.shapes.repositories import api_of, html_of
-from evals.loopback.shapes.users import moment
-from evals.loopback.state import Json, Protection, Repository, Ruleset, World, node_id
+from evals.loopback.shapes.users import moment, user
+from evals.loopback.state import (
+    Json,
+    Protection,
+    Repository,
+    Ruleset,
+    node_id,
+)
+from evals.loopback.world import World
 
 
 def protection_summary(record: Protection | None) -> Json:
@@ -58,6 +67,12 @@ def protection(world: World, repository: Repository, branch: str, record: Protec
             ),
             "require_last_push_approval": bool(record.reviews.get("require_last_push_approval")),
         }
+        allowed = record.reviews.get("bypass_pull_request_allowances")
+        if allowed is not None:
+            named = {kind: allowed.get(kind, []) for kind in ("users", "teams", "apps")}
+            shape["required_pull_request_reviews"]["bypass_pull_request_allowances"] = _named(
+                world, repository, named
+            )
     if record.restrictions is not None:
         shape["restrictions"] = restrictions(world, repository, url, record.restrictions)
     return shape
@@ -81,25 +96,28 @@ def _check(check: Json) -> Json:
 
 def restrictions(world: World, repository: Repository, url: str, wanted: Json) -> Json:
     """Who may push at all."""
-    from evals.loopback.shapes.apps import app  # noqa: PLC0415 - apps show repositories, too
-    from evals.loopback.shapes.pulls import team  # noqa: PLC0415
-    from evals.loopback.shapes.users import user  # noqa: PLC0415
-
-    people = [world.account(login) for login in wanted["users"]]
-    apps = [a for a in world.apps.values() if a.slug in wanted["apps"]]
     return {
         "url": f"{url}/restrictions",
         "users_url": f"{url}/restrictions/users",
         "teams_url": f"{url}/restrictions/teams",
         "apps_url": f"{url}/restrictions/apps",
-        "users": [user(world, account) for account in people if account],
-        "teams": [team(world, repository, slug) for slug in wanted["teams"]],
-        "apps": [app(world, one) for one in apps],
+        **_named(world, repository, wanted),
     }
 
 
-def ruleset(world: World, repository: Repository, record: Ruleset) -> Json:
-    """A `repository-ruleset`."""
+def _named(world: World, repository: Repository, wanted: Json) -> Json:
+    people = [world.account(login) for login in wanted["users"]]
+    return {
+        "users": [user(world, account) for account in people if account],
+        "teams": [team(world, repository, slug) for slug in wanted["teams"]],
+        "apps": [app(world, one) for one in world.apps.values() if one.slug in wanted["apps"]],
+    }
+
+
+def ruleset(
+    world: World, repository: Repository, record: Ruleset, *, bypass: str = "never"
+) -> Json:
+    """A `repository-ruleset`; `bypass` is how the speaker gets around it."""
     url = f"{api_of(world, repository)}/rulesets/{record.id}"
     return {
         "id": record.id,
@@ -109,7 +127,7 @@ def ruleset(world: World, repository: Repository, record: Ruleset) -> Json:
         "source": repository.full_name,
         "enforcement": record.enforcement,
         "bypass_actors": record.bypass_actors,
-        "current_user_can_bypass": "never",
+        "current_user_can_bypass": bypass,
         "node_id": node_id("RRS", record.id),
         "_links": {
             "self": {"href": url},

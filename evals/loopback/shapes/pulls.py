@@ -14,9 +14,9 @@ from evals.loopback.state import (
     Repository,
     Review,
     ReviewComment,
-    World,
     node_id,
 )
+from evals.loopback.world import World
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from evals.loopback.shapes.users import moment, user
-from evals.loopback.state import ROLES, Json, Repository, Role, World, node_id
+from evals.loopback.state import (
+    ROLES,
+    Json,
+    Repository,
+    Role,
+    node_id,
+)
+from evals.loopback.world import World
 
 _LINKS = {
     "archive_url": "/{archive_format}{/ref}",

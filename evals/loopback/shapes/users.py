@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from evals.loopback.state import GHOST_ID, Account, Json, World, node_id
+from evals.loopback.state import (
+    GHOST_ID,
+    Account,
+    Json,
+    node_id,
+)
+from evals.loopback.world import World
 
 _LINKS = {
     "followers_url": "/followers",

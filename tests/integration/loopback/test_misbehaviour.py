@@ -226,4 +226,4 @@ async def test_buttons_by_switchboard(
     refused = await switchboard.post("/press", json={**pressed, "as_user": "reader"})
     assert refused.status_code == 403
     await github.settle()
-    assert receiver.actions("check_run") == ["created", "requested_action"]
+    assert receiver.actions("check_run") == ["created", "completed", "requested_action"]

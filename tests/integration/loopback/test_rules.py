@@ -170,6 +170,32 @@ async def test_classic_protection(
             },
             'Required status check "ci" is expected.',
         ),
+        (
+            {
+                "type": "commit_message_pattern",
+                "parameters": {"operator": "regex", "pattern": "^[A-Z]+-\\d+"},
+            },
+            "Commit message must match: ^[A-Z]+-\\d+",
+        ),
+        (
+            {
+                "type": "commit_author_email_pattern",
+                "parameters": {"operator": "ends_with", "pattern": "@acme.example"},
+            },
+            "Author email must match: @acme.example",
+        ),
+        (
+            {"type": "file_path_restriction", "parameters": {"restricted_file_paths": ["a*"]}},
+            "File path a.txt is restricted",
+        ),
+        (
+            {
+                "type": "required_deployments",
+                "parameters": {"required_deployment_environments": ["live"]},
+            },
+            "Required deployments have not succeeded: live",
+        ),
+        ({"type": "from_the_future"}, "Rule from_the_future is not satisfied."),
     ],
 )
 async def test_rulesets(
@@ -220,6 +246,43 @@ async def test_admin_is_bound_only_where_said(
     assert "through a pull request" in await app_checkout.push("HEAD:main", ok=False)
     github.protect(demanding(**rules))
     await app_checkout.push("HEAD:main")
+
+
+async def test_rules_of_new_branches(github: LoopbackGitHub, app_checkout: Checkout) -> None:
+    """Rules for `ultracode/*` hold when such a branch is made, and stop at the next slash."""
+    ruleset = github.add_ruleset([{"type": "creation"}])
+    ruleset.conditions = {"ref_name": {"include": ["refs/heads/ultracode/*"], "exclude": []}}
+    await app_checkout.commit("a.txt", "a")
+    said = await app_checkout.push("HEAD:refs/heads/ultracode/1-abc", ok=False)
+    assert "Cannot create ref due to creations being restricted." in said
+    await app_checkout.push("HEAD:refs/heads/ultracode/1/abc")
+
+
+async def test_who_gets_around_a_ruleset(
+    github: LoopbackGitHub, app_checkout: Checkout, as_person: AsPerson
+) -> None:
+    """An App on the bypass list passes, and everybody reads of themselves whether they do."""
+    ruleset = github.add_ruleset([{"type": "update"}])
+    ruleset.bypass_actors = [
+        {"actor_type": "Integration", "actor_id": github.app.id, "bypass_mode": "always"}
+    ]
+    where = f"/repos/acme/sums/rulesets/{ruleset.id}"
+    writer = (await as_person("writer").get(where)).json()
+    assert writer["current_user_can_bypass"] == "never"
+    headers = {"Authorization": f"Bearer {github.token_of(github.app)}"}
+    app = (await as_person("writer").get(where, headers=headers)).json()
+    assert app["current_user_can_bypass"] == "always"
+    await app_checkout.commit("a.txt", "a")
+    await app_checkout.push("HEAD:main")
+
+
+async def test_plans_without_protection(github: LoopbackGitHub, as_person: AsPerson) -> None:
+    """Where the plan has no protection, asking for it is refused with what to buy."""
+    github.repository().rules_in_plan = False
+    for path in ("branches/main/protection", "rules/branches/main"):
+        answer = await as_person("admin").get(f"/repos/acme/sums/{path}")
+        assert answer.status_code == 403
+        assert answer.json()["message"].startswith("Upgrade to GitHub Pro")
 
 
 # --- REST ---
