@@ -9,9 +9,10 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 CONTROLLERS = ("memory", "pids", "cpu")
 PREFIX = "ultracode-job-"
@@ -40,14 +41,19 @@ class Usage:
     oom_kills: int
 
 
-def load_hierarchies(process: str = "self") -> list[Hierarchy]:
-    """Every hierarchy this process is in, from /proc (man 7 cgroups)."""
-    proc = Path("/proc") / process
+def load_hierarchies() -> list[Hierarchy]:
+    """Every hierarchy this process is in."""
+    proc = Path("/proc/self")
+    return parse_hierarchies((proc / "cgroup").read_text(), (proc / "mountinfo").read_text())
+
+
+def parse_hierarchies(cgroup: str, mountinfo: str) -> list[Hierarchy]:
+    """The same from the texts of /proc/self/cgroup and mountinfo (man 7 cgroups, man 5 proc)."""
     groups = {}
-    for line in (proc / "cgroup").read_text().splitlines():
+    for line in cgroup.splitlines():
         _, names, path = line.split(":", 2)
         groups[names] = path
-    mounts = list(_load_mounts(proc / "mountinfo"))
+    mounts = list(_parse_mounts(mountinfo))
     found = []
     for names, path in groups.items():
         version = 1 if names else 2
@@ -64,8 +70,8 @@ def load_hierarchies(process: str = "self") -> list[Hierarchy]:
     return found
 
 
-def _load_mounts(mountinfo: Path) -> Iterator[tuple[str, str, Path, set[str]]]:
-    for line in mountinfo.read_text().splitlines():
+def _parse_mounts(mountinfo: str) -> Iterator[tuple[str, str, Path, set[str]]]:
+    for line in mountinfo.splitlines():
         before, after = line.split(" - ", 1)
         _, _, _, root, mount_point, *_ = before.split(" ")
         kind, _, options = after.split(" ", 2)
@@ -95,13 +101,18 @@ class Place:
     hierarchies: tuple[Hierarchy, ...]
 
     @classmethod
-    def prepare(cls) -> "Place":
+    def prepare(cls) -> Self:
         """Find them and make sure groups with limits can be made in them.
 
         Raises:
             CgroupMissing: a controller is not there, or this user may not make groups.
         """
-        useful = tuple(h for h in load_hierarchies() if h.controllers or h.version == 2)  # noqa: PLR2004
+        return cls.of(load_hierarchies())
+
+    @classmethod
+    def of(cls, hierarchies: Iterable[Hierarchy]) -> Self:
+        """As `prepare`, in these hierarchies."""
+        useful = tuple(h for h in hierarchies if h.controllers or h.version == 2)  # noqa: PLR2004 - the version's number
         here = frozenset[str]().union(*(h.controllers for h in useful))
         if missing := [name for name in CONTROLLERS if name not in here]:
             raise CgroupMissing(f"control groups offer no {', '.join(missing)} here")
@@ -172,8 +183,9 @@ class Group:
             OSError: the kernel refuses a limit.
         """
         for hierarchy, folder in self.folders.items():
-            writes = _limits(hierarchy, memory_bytes, processes, cpus)
-            for name, value in writes:
+            for name, value in limits_of(
+                hierarchy, memory_bytes=memory_bytes, processes=processes, cpus=cpus
+            ):
                 _write(folder / name, value)
             for name, value in _EXTRAS:
                 with contextlib.suppress(OSError):  # not every kernel accounts for swap
@@ -239,9 +251,10 @@ class Group:
                     time.sleep(0.001)
 
 
-def _limits(
-    hierarchy: Hierarchy, memory_bytes: int, processes: int, cpus: float
+def limits_of(
+    hierarchy: Hierarchy, *, memory_bytes: int, processes: int, cpus: float
 ) -> Iterator[tuple[str, str]]:
+    """Files of a group and what to write into them, for what the hierarchy limits."""
     quota = str(max(1000, int(cpus * _PERIOD_MICROSECONDS)))
     if "memory" in hierarchy.controllers:
         name = "memory.limit_in_bytes" if hierarchy.version == 1 else "memory.max"
