@@ -87,7 +87,8 @@ async def _dispatch(services: Services, event: events.Event, delivery_id: str) -
             | events.StatusChanged()
             | events.Pushed()
         ):
-            woken = await runs_to_wake(event, services.runs)
+            app = await services.github.app()
+            woken = await runs_to_wake(event, services.runs, app_id=app.id)
             for run_id in woken:
                 await services.queue.defer_advance(run_id, quick=True)
             return DeliveryOutcome.HANDLED if woken else DeliveryOutcome.IGNORED

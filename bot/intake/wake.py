@@ -50,8 +50,13 @@ WakingEvent: TypeAlias = PullEvent | CheckEvent | Pushed
 DECIDABLE = frozenset({RunState.AWAITING_REVIEW, RunState.APPROVED})
 
 
-async def runs_to_wake(event: WakingEvent, runs: RunQueries) -> list[str]:
-    """Return the ids of the runs whose gate should be decided again."""
+async def runs_to_wake(event: WakingEvent, runs: RunQueries, *, app_id: int) -> list[str]:
+    """Return the ids of the runs whose gate should be decided again.
+
+    Our own check runs wake nobody: deciding updates one of them, which would wake us again.
+    """
+    if is_our_own(event, app_id):
+        return []
     match event:
         case Pushed():
             found = await _pushed(event, runs)
@@ -64,6 +69,15 @@ async def runs_to_wake(event: WakingEvent, runs: RunQueries) -> list[str]:
         case _:
             found = await runs.of_pull(event.repository.id, event.pull_request.number)
     return [run.run_id for run in _decidable(found)]
+
+
+def is_our_own(event: WakingEvent, app_id: int) -> bool:
+    """Whether an event tells of a check that this App made itself."""
+    match event:
+        case CheckRunCompleted(check_run=checked) | CheckSuiteCompleted(check_suite=checked):
+            return checked.app is not None and checked.app.id == app_id
+        case _:
+            return False
 
 
 async def _pushed(event: Pushed, runs: RunQueries) -> list[Run]:

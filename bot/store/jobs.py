@@ -41,7 +41,8 @@ class OwnedJobManager(JobManager):
             status=status.value,
             delete_job=delete_job,
         )
-        _say_if_lost(job, found=bool(done))
+        if not delete_job:  # a row that is deleted on the way is not returned
+            _say_if_lost(job, found=bool(done))
 
     async def retry_job(
         self,
