@@ -36,12 +36,14 @@ from workspace.sandbox.backend import (
 )
 from workspace.sandbox.environment import PATH, fixed_environment
 from workspace.sandbox.output import OutputPipe
+from workspace.sandbox.started import started_at
 from workspace.sandbox.writeback import Copier, TooDeep
 
 DEFAULT_IMAGE = "docker.io/library/python:3-slim"
 USER = 65532
 """The "nonroot" of distroless images: no account of a usual host, and mapped in every container."""
 _ENGINES = ("podman", "docker")
+_NAME = "ultracode-job-"
 _FIRST_PROCESS = """
 cd / && chmod 1777 "$@" tmp
 echo ready
@@ -66,7 +68,7 @@ _COPY_SECONDS = 120.0
 _ENGINE_SECONDS = 20.0
 _OPEN_FILES = 4096
 _SMALL = 64 * 1024 * 1024
-_SHELL = ("/bin/sh", "-c", 'exec "$@"', "sh")
+_SHELL = ("/bin/sh", "-c", 'exec "$@" 2>&1', "sh")  # one stream, in the order it was printed
 
 
 class ContainerSandbox:
@@ -87,13 +89,17 @@ class ContainerSandbox:
         self._is_podman = Path(found).name == "podman"
         self._image = image
         self._runtime = runtime
+        self._has_reaped = False
         chosen = () if runtime is None else (f"--runtime={runtime}",)
         self.options: tuple[str, ...] = ("--sandbox=container", f"--image={image}", *chosen)
         self.guarantees: Mapping[str, bool] = {}
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
         """Run one command; see `Sandbox.run`."""
-        name = "ultracode-" + secrets.token_hex(8)
+        name = f"{_NAME}{os.getpid()}-{started_at(os.getpid())}-{secrets.token_hex(8)}"
+        if not self._has_reaped:
+            self._has_reaped = True
+            await self._reap()
         async with self._container(job, name) as first:
             await self._copy_in(job, name)
             started = time.monotonic()
@@ -101,6 +107,8 @@ class ContainerSandbox:
             seconds = time.monotonic() - started
             wants_files = bool(job.scratch) or not job.read_only
             facts = await _quiet(first, b"files" if wants_files else b"nothing")
+            if facts is None:
+                return await self._killed(name, pipe, seconds)
             if wants_files:
                 await _copy_out(first, job)
         if termination in ("exit", "timeout") and facts.get("oom_kill", 0):
@@ -149,21 +157,51 @@ class ContainerSandbox:
         """End of file is what the first process ends at; the engine is asked when that fails."""
         assert first.stdin
         first.stdin.close()
-        if await _ends(first, 1):
-            return
-        for words in (("kill", name), ("rm", "--force", name)):
-            process = await self._start(*words, stdout=DEVNULL, stderr=DEVNULL)
-            if not await _ends(process, _ENGINE_SECONDS):
-                process.kill()
+        if not await _ends(first, 1):
+            await self._ask("kill", name)
+        await self._ask("rm", "--force", name)
         if not await _ends(first, 1):
             first.kill()  # only the engine's client is left, waiting for somebody to read
             await first.wait()
 
+    async def _ask(self, *words: str) -> str:
+        """What the engine answers; nothing when it does not in time."""
+        process = await self._start(*words, stdout=PIPE, stderr=DEVNULL)
+        try:
+            async with asyncio.timeout(_ENGINE_SECONDS):
+                answer, _ = await process.communicate()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            return ""
+        return answer.decode(errors="replace")
+
+    async def _killed(self, name: str, pipe: OutputPipe, seconds: float) -> Outcome:
+        """The whole container ended before it was told to: for memory, or by somebody's hand."""
+        answer = await self._ask("inspect", "--format", "{{.State.OOMKilled}}", name)
+        return Outcome(
+            exit_code=None,
+            termination="oom" if answer.strip() == "true" else "killed",
+            output=pipe.capture.text(),
+            output_size=pipe.capture.size,
+            peak_memory_bytes=None,
+            wall_seconds=seconds,
+        )
+
+    async def _reap(self) -> None:
+        """Remove the containers of bots that are no more."""
+        names = await self._ask("ps", "-a", "--filter", f"name={_NAME}", "--format", "{{.Names}}")
+        for name in names.split():
+            pid, started, *_ = name.removeprefix(_NAME).split("-")
+            if str(started_at(int(pid))) != started:
+                await self._ask("rm", "--force", name)
+
     def _arguments(self, job: Job, name: str, profile: str) -> list[str]:
         limits = job.limits
-        small = min(_SMALL, limits.disk_bytes)
+        room = min(limits.disk_bytes, limits.memory_bytes // 2)  # files are memory: leave some
+        small = min(_SMALL, room // 4)
         return [
-            *("run", "--rm", "--interactive", "--name", name, "--hostname", "sandbox"),
+            *("run", "--interactive", "--name", name, "--hostname", "sandbox"),
             *("--pull", "never", "--network", "none", "--read-only", "--cap-drop", "ALL"),
             *("--cap-add", "KILL", "--cap-add", "DAC_READ_SEARCH"),
             *("--security-opt", "no-new-privileges"),
@@ -173,7 +211,7 @@ class ContainerSandbox:
             *("--shm-size", str(small), "--ulimit", f"fsize={limits.file_bytes}"),
             *("--ulimit", "core=1:1", "--ulimit", f"nofile={_OPEN_FILES}:{_OPEN_FILES}"),
             *("--ulimit", f"nproc={_OPEN_FILES}:{_OPEN_FILES}"),
-            *self._room(str(job.workspace_at), limits.disk_bytes, limits.files),
+            *self._room(str(job.workspace_at), room, limits.files),
             *self._room(str(OUT), small, limits.files),
             *self._room(_TEMPORARY, small, limits.files),
             *(() if self._runtime is None else ("--runtime", self._runtime)),
@@ -321,13 +359,10 @@ def _mirror(fresh: Path, target: Path, *, whole: bool) -> None:
         copier.remove_missing(folder, before)
 
 
-async def _quiet(first: Process, word: bytes) -> dict[str, int]:
+async def _quiet(first: Process, word: bytes) -> dict[str, int] | None:
     """Have everything but the first process killed; what the kernel counted until then.
 
-    `word` says what the first process does next: stream the files, or end.
-
-    Raises:
-        SandboxError: the first process is gone.
+    `word` says what the first process does next: stream the files, or end. None when it is gone.
     """
     assert first.stdin
     assert first.stdout
@@ -342,7 +377,7 @@ async def _quiet(first: Process, word: bytes) -> dict[str, int]:
         with contextlib.suppress(ValueError, IndexError):
             name = "peak" if words[0] in ("memory.peak", "memory.max_usage_in_bytes") else words[-2]
             facts[name] = int(words[-1])
-    raise SandboxError("the container was killed from outside")
+    return None
 
 
 async def _ended(process: Process, pipe: OutputPipe, wall_seconds: float) -> Termination:
