@@ -98,7 +98,7 @@ class Publisher:
             public_url=self.public_url,
             verdict=verdict,
         )
-        return replace(view, position=position)
+        return replace(view, position=position, policy=self.policy, as_of=now())
 
     # --- the status comment ----------------------------------------------------------------------
 

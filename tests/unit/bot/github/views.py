@@ -112,7 +112,14 @@ def a_suite(text: str | None = None, **changes: Any) -> SuiteResult:
     return SuiteResult(**{**values, **changes})
 
 
-def a_round(text: str | None = None, *, number: int = 0, passed: bool = True) -> RoundView:
+def a_round(
+    text: str | None = None,
+    *,
+    number: int = 0,
+    passed: bool = True,
+    sha: str = CANDIDATE,
+    base: str = BASE,
+) -> RoundView:
     raw = b"src/login.py" if text is None else some(text).encode("utf-8", "surrogateescape")
     path = git_path(raw)
     text = no_stray_bytes(text)
@@ -132,10 +139,10 @@ def a_round(text: str | None = None, *, number: int = 0, passed: bool = True) ->
     )
     candidate = Candidate(
         id=f"{RUN_ID}-{number}",
-        sha=CANDIDATE,
+        sha=sha,
         tree=TREE,
-        base_sha=BASE,
-        original_base_sha=BASE,
+        base_sha=base,
+        original_base_sha=base,
         round=number,
         changed_files=(changed, lock),
         diff_uri="artifact:diff",
@@ -144,7 +151,7 @@ def a_round(text: str | None = None, *, number: int = 0, passed: bool = True) ->
     suite = a_suite(text, passed=passed)
     report = TestReport(
         candidate_id=candidate.id,
-        candidate_sha=CANDIDATE,
+        candidate_sha=sha,
         passed=passed,
         exit_codes={"unit": 0 if passed else 1},
         suites=(suite,),
@@ -154,9 +161,9 @@ def a_round(text: str | None = None, *, number: int = 0, passed: bool = True) ->
     )
     evidence = EvidenceManifest(
         candidate_id=candidate.id,
-        candidate_sha=CANDIDATE,
-        base_sha=BASE,
-        original_base_sha=BASE,
+        candidate_sha=sha,
+        base_sha=base,
+        original_base_sha=base,
         diff_uri="artifact:diff",
         test_artifact_uri="artifact:report",
         test_report_digest=DIGEST,
@@ -169,7 +176,7 @@ def a_round(text: str | None = None, *, number: int = 0, passed: bool = True) ->
     )
     bound = {
         "candidate_id": candidate.id,
-        "candidate_sha": CANDIDATE,
+        "candidate_sha": sha,
         "test_report_digest": DIGEST,
         "evidence_digest": DIGEST,
     }
@@ -191,8 +198,8 @@ def a_round(text: str | None = None, *, number: int = 0, passed: bool = True) ->
         round=number,
         passed=passed,
         candidate_id=candidate.id,
-        candidate_sha=CANDIDATE,
-        original_base_sha=BASE,
+        candidate_sha=sha,
+        original_base_sha=base,
         changed_files=(changed,),
         test_report_digest=DIGEST,
         evidence_digest=DIGEST,
@@ -221,7 +228,7 @@ def a_round(text: str | None = None, *, number: int = 0, passed: bool = True) ->
                     task_id="login",
                     round=number,
                     workspace_id="w1",
-                    base_sha=BASE,
+                    base_sha=base,
                     tree=TREE,
                     changed_files=(changed,),
                     ignored=objects,
