@@ -213,7 +213,7 @@ async def test_from_a_red_round_to_the_merged_commit(stage: Stage) -> None:
     assert status.startswith("✅ **Merged (promoted)**")
     assert wanted.startswith("@anna the candidate passed")
     assert ending.startswith("@anna **promoted**")
-    assert sum(comment.count("@") for comment in stage.comments()) == 2
+    assert [comment.count("@anna") for comment in stage.comments()] == [0, 1, 1]
 
 
 STEPS: dict[str, Callable[[Stage, CandidateEnvelope], Awaitable[object]]] = {
