@@ -97,7 +97,7 @@ class ReadOnlyMount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One command over one workspace.
+    """One command over one workspace, without any network.
 
     The command sees the workspace at `/ws`, `deps` at `/deps`, `scratch` at `/out`, each toolchain
     at its own host path, and `env` on top of a small fixed environment. `command[0]` is looked up

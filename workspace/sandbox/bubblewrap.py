@@ -28,6 +28,7 @@ from workspace.sandbox.backend import (
     SandboxUnavailable,
     WorkspaceNotKept,
 )
+from workspace.sandbox.cgroup import launch_prefixes, session_environment
 from workspace.sandbox.environment import PATH, fixed_environment
 from workspace.sandbox.order import Order, Ready, Report
 from workspace.sandbox.output import OutputPipe
@@ -58,7 +59,7 @@ class Launcher:
                 [*prefix, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                env={"LC_ALL": "C.UTF-8", "PATH": PATH},
+                env={"LC_ALL": "C.UTF-8", "PATH": PATH} | (session_environment() if prefix else {}),
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
@@ -96,6 +97,18 @@ class Launcher:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def _start_launcher() -> Launcher:
+    """A launcher where control groups can be made, or else one where they cannot."""
+    *better, last = launch_prefixes()
+    for prefix in better:
+        with contextlib.suppress(SandboxUnavailable, OSError):
+            launcher = Launcher(prefix)
+            if launcher.ready.no_cgroups is None:
+                return launcher
+            launcher.close()
+    return Launcher(last)
 
 
 class BubblewrapSandbox:
@@ -172,7 +185,7 @@ class BubblewrapSandbox:
                 self._launcher.close()
                 self._launcher = None
             if not self._launcher:
-                self._launcher = Launcher()
+                self._launcher = _start_launcher()
             return self._launcher
 
     def _order(self, job: Job) -> Order:

@@ -94,6 +94,35 @@ def _controllers(version: int, names: list[str], folder: Path) -> frozenset[str]
     return frozenset((folder / "cgroup.controllers").read_text().split()) & frozenset(CONTROLLERS)
 
 
+def launch_prefixes() -> list[tuple[str, ...]]:
+    """Commands that run their arguments where groups can be made, best first.
+
+    Under systemd one's own group comes from it (systemd.io/CGROUP_DELEGATION); everywhere else, and
+    in a service with `Delegate=yes`, from the group this process is in.
+    """
+    here: tuple[str, ...] = ()
+    if not Path("/run/systemd/system").is_dir() or _is_delegated():
+        return [here]
+    who = () if os.geteuid() == 0 else ("--user",)
+    scope = ("systemd-run", *who, "--scope", "--quiet", "--collect", "-p", "Delegate=yes", "--")
+    return [scope, here]
+
+
+def session_environment() -> dict[str, str]:
+    """What `systemd-run --user` needs to find the user's service manager."""
+    runtime = f"/run/user/{os.geteuid()}"
+    return {"XDG_RUNTIME_DIR": runtime, "DBUS_SESSION_BUS_ADDRESS": f"unix:path={runtime}/bus"}
+
+
+def _is_delegated() -> bool:
+    """Whether systemd has marked this process's group as left to its owner."""
+    for hierarchy in load_hierarchies():
+        for name in ("user.delegate", "trusted.delegate"):
+            with contextlib.suppress(OSError):
+                return os.getxattr(hierarchy.folder, name) == b"1"
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """The folders in which groups are made: one per hierarchy that limits or kills."""

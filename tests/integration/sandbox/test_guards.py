@@ -100,7 +100,11 @@ GUARDS = (
         "an environment of its own",
         (
             *view(', "--clearenv"'),
-            Edit("bubblewrap.py", 'env={"LC_ALL": "C.UTF-8", "PATH": PATH}', "env=None"),
+            Edit(
+                "bubblewrap.py",
+                'env={"LC_ALL": "C.UTF-8", "PATH": PATH} | (session',
+                "env=None and (session",
+            ),
             Edit(
                 "running.py",
                 "os.execve(words[0], words, {})",
