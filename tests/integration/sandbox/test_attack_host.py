@@ -398,3 +398,21 @@ os._exit(3)
         limits=Limits(wall_seconds=20),
     )
     assert (outcome.exit_code, outcome.termination) == (3, "exit")
+
+
+async def test_the_memory_of_bubblewraps_init_cannot_be_written(python: Run) -> None:
+    """The process that reports the exit code is out of reach, by every road through /proc."""
+    outcome = await python("""
+import glob, os
+for path in ["/proc/1/mem", *glob.glob("/proc/1/task/*/mem"), "/proc/1/cwd/proc/1/mem"]:
+    try:
+        with open(path, "r+b", buffering=0) as memory:
+            start = int(open("/proc/1/maps").read().split("-")[0], 16)
+            memory.seek(start)
+            if memory.read(4):
+                print("REACHED", path)
+    except OSError:
+        pass
+print(open("/proc/self/mem", "r+b").name)
+""")
+    assert outcome.output == b"/proc/self/mem\n"
