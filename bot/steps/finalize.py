@@ -13,6 +13,7 @@ from bot.bindings import check_envelope
 from bot.contracts import CandidateEnvelope, Ending, Outcome, RoundResult
 from bot.errors import BotError
 from bot.gate import Approved, BaseMoved, Landed, MergedElsewhere, Verdict
+from bot.github.messages import push_refused_sentence
 from bot.live import LiveRun
 from bot.steps.review import final_result
 from bot.store.tables import RunState
@@ -85,7 +86,7 @@ async def promote(live: LiveRun, envelope: CandidateEnvelope) -> Ending:
         case Moved(actual=actual):
             raise GateClosed(BaseMoved(by=verdict.by, tip=actual))
         case PushRefused(reason=reason):
-            return Ending(outcome="failed", sentence=f"GitHub refused the push: {reason}")
+            return Ending(outcome="failed", sentence=push_refused_sentence(reason))
         case _:
             assert_never(answer)
 

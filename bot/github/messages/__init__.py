@@ -3,7 +3,7 @@
     parts        what messages are made of          standing      states, ends, verdicts in words
     answers      answers to commands, refusals      status        the one status comment
     comments     where a person must act, and ends  pull_request  title, text, commit message
-    followups    runs that follow another, verify
+    followups    runs that follow another, verify   refusals      GitHub's refusals of a push
     evidence     suites, tests, files, digests      checks        check runs
 
 Foreign words (of issues, repositories, models) enter only through `bot.github.escape`.
@@ -25,7 +25,6 @@ from bot.github.messages.answers import (
     no_such_suite_message,
     no_write_message,
     not_promotable_message,
-    not_yet_message,
     nothing_awaits_go_message,
     nothing_to_cancel_message,
     problem_message,
@@ -55,6 +54,7 @@ from bot.github.messages.pull_request import (
     pull_request_body,
     pull_request_title,
 )
+from bot.github.messages.refusals import push_refused_sentence
 from bot.github.messages.standing import merged_elsewhere_sentence, verdict_sentence
 from bot.github.messages.status import status_comment
 
@@ -82,7 +82,6 @@ __all__ = [
     "no_such_suite_message",
     "no_write_message",
     "not_promotable_message",
-    "not_yet_message",
     "nothing_awaits_go_message",
     "nothing_to_cancel_message",
     "nothing_to_retry_message",
@@ -91,6 +90,7 @@ __all__ = [
     "problem_message",
     "pull_request_body",
     "pull_request_title",
+    "push_refused_sentence",
     "requester_level_message",
     "review_wanted_comment",
     "revisions_spent_message",

@@ -92,11 +92,6 @@ def bad_option_message(option: BadOption) -> str:
     )
 
 
-def not_yet_message() -> str:
-    """Answer a command that this version does not have."""
-    return "This command is recognised, but this version of the bot cannot do it yet."
-
-
 def live_run_message(run: Run | None, status_url: str | None = None) -> str:
     """Answer a start while a run is under way."""
     where = link("Its status comment", status_url)

@@ -9,7 +9,6 @@ from bot.contracts import Ending
 from bot.github.escape import code, fence, words
 from bot.github.messages.parts import bullets, mention, moment, paragraphs, sha, word_list
 from bot.github.messages.status import review_demand, task_lines
-from bot.policy import POLICY_PATH
 from bot.view import RunView
 
 
@@ -100,18 +99,19 @@ _ENDS: Final[Mapping[str, str]] = {
 
 
 def _what_now(view: RunView, ending: Ending) -> str:
+    """What can be done after this end: the commands that take up what it left."""
     base = code(view.request.base_ref.removeprefix("refs/heads/"))
+    pull = f"#{view.pull_number}" if view.pull_number else ""
     match ending.outcome:
         case "promoted":
             return f"{base} is at {sha(ending.sha)}: the very commit that was tested and approved."
-        case "failed" | "expired" | "conflicted" if view.pull_number:
+        case "failed" | "expired" if pull:
             return (
-                f"#{view.pull_number} and its branch are kept for a while, for whoever wants to "
-                "take over. A new `/ultracode` starts afresh."
+                f"{pull} and its branch are kept for a while, for whoever wants to take over. "
+                "`/ultracode revise <feedback>` goes on from this candidate, `/ultracode retry` "
+                "starts anew with the same words."
             )
-        case "failed" | "cancelled" | "rejected" | "expired" | "conflicted":
-            return "A new `/ultracode` starts afresh."
-        case "refused":
-            return f"The rules are in `{POLICY_PATH}` on the default branch."
+        case "failed" | "cancelled" | "rejected" | "expired" | "conflicted" | "refused":
+            return "`/ultracode retry` starts anew with the same words."
         case _:
             return ""

@@ -123,6 +123,8 @@ def answers(text: str) -> Iterator[str]:
     yield messages.unknown_command_message(text, "cancel")
     for problem in ("unknown", "no_value", "bad_value", "twice", "not_with_command"):
         yield messages.bad_option_message(BadOption(text, problem, "--base", text))
+    refused = messages.push_refused_sentence(no_stray_bytes(text) or "")
+    yield messages.ending_comment(a_view(), Ending(outcome="failed", sentence=refused))
     yield messages.no_policy_message(text)
     yield messages.base_not_admitted_message(text)
     yield messages.no_such_branch_message(text)
@@ -560,34 +562,34 @@ def test_endings() -> None:
             "failed": """\
 @anna **failed**: this run failed, and nothing was merged. So it ended.
 
-#31 and its branch are kept for a while, for whoever wants to take over. A new `/ultracode` starts afresh.\
+#31 and its branch are kept for a while, for whoever wants to take over. `/ultracode revise <feedback>` goes on from this candidate, `/ultracode retry` starts anew with the same words.\
 """,
             "rejected": """\
 @anna **rejected**: this run was rejected, and nothing was merged. So it ended.
 
-A new `/ultracode` starts afresh.\
+`/ultracode retry` starts anew with the same words.\
 """,
             "revised": "@anna **revised**: a revision of this run has begun. So it ended.",
             "merged_elsewhere": "@anna **merged_elsewhere**: this run's pull request was merged, but not by this run. So it ended.",
             "cancelled": """\
 @anna **cancelled**: this run was cancelled, and nothing was merged. So it ended.
 
-A new `/ultracode` starts afresh.\
+`/ultracode retry` starts anew with the same words.\
 """,
             "expired": """\
 @anna **expired**: nobody reviewed the candidate in time, so this run has expired. So it ended.
 
-#31 and its branch are kept for a while, for whoever wants to take over. A new `/ultracode` starts afresh.\
+#31 and its branch are kept for a while, for whoever wants to take over. `/ultracode revise <feedback>` goes on from this candidate, `/ultracode retry` starts anew with the same words.\
 """,
             "refused": """\
 @anna **refused**: this run was refused. So it ended.
 
-The rules are in `.github/ultracode.yml` on the default branch.\
+`/ultracode retry` starts anew with the same words.\
 """,
             "conflicted": """\
 @anna **conflicted**: the base branch moved, and the candidate does not fit onto it any more. So it ended.
 
-#31 and its branch are kept for a while, for whoever wants to take over. A new `/ultracode` starts afresh.\
+`/ultracode retry` starts anew with the same words.\
 """,
         }
     )
@@ -768,3 +770,42 @@ def test_everything_fits() -> None:
         for action in check.actions:
             sizes = (len(action.label), len(action.description), len(action.identifier))
             assert all(size <= most for size, most in zip(sizes, (20, 40, 20), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("reason", "helps"),
+    [
+        ("remote: error: GH006: Protected branch update failed for refs/heads/main.", "protection"),
+        (
+            "GH013: Repository rule violations found: Commits must have verified signatures.",
+            "signed",
+        ),
+        (
+            "GH013: Repository rule violations found: Changes must be made through a pull request.",
+            "approved head",
+        ),
+        ('Required status check "ci" is expected.', "required checks finish"),
+        ("Changes must be made through the merge queue", "merge queue"),
+        ("You're not authorized to push to this branch.", "Restrict who can push"),
+        (
+            "refusing to allow a GitHub App to create or update workflow without `workflows` permission",
+            "workflow",
+        ),
+        ("GH001: Large files detected.", "too large"),
+        ("This repository was archived so it is read-only.", "unarchive"),
+        ("Permission to acme/tool.git denied to ultracode[bot].", "write access"),
+    ],
+)
+def test_refused_pushes_name_the_setting(reason: str, helps: str) -> None:
+    """GitHub's own words are shown, and after them what to change."""
+    sentence = messages.push_refused_sentence(reason)
+    shown, _, remedy = sentence.partition(" What helps: ")
+    assert shown.startswith("GitHub refused the push: ")
+    assert "remote:" not in shown
+    assert helps in remedy
+
+
+def test_an_unknown_refusal_is_shown_as_it_came() -> None:
+    """Nothing is guessed about words nobody knows."""
+    said = messages.push_refused_sentence("no such luck, @octo-dev")
+    assert said == "GitHub refused the push: no such luck, @octo-dev"
