@@ -60,7 +60,7 @@ def parse_account(raw: Json | None) -> Account | None:
     """A user object, or None for a deleted account."""
     if not raw or raw["id"] == _GHOST_ID:
         return None
-    return Account(id=raw["id"], login=raw["login"], kind=raw.get("type", "User"))
+    return _account(raw)
 
 
 @_narrow
@@ -74,12 +74,11 @@ def parse_actor(raw: Json | None) -> Account | None:
 @_narrow
 def parse_app(raw: Json) -> AppFacts:
     """The answer to `GET /app`."""
-    owner = raw["owner"]
     return AppFacts(
         id=raw["id"],
         slug=raw["slug"],
         name=raw["name"],
-        owner=Account(id=owner["id"], login=owner["login"], kind=owner.get("type", "User")),
+        owner=_account(raw["owner"]),
         html_url=raw["html_url"],
         permissions=dict(raw.get("permissions") or {}),
         events=tuple(raw.get("events") or ()),
@@ -89,10 +88,9 @@ def parse_app(raw: Json) -> AppFacts:
 @_narrow
 def parse_installation(raw: Json) -> InstallationFacts:
     """An installation object."""
-    account = raw["account"]
     return InstallationFacts(
         id=raw["id"],
-        account=Account(id=account["id"], login=account["login"], kind=account.get("type", "User")),
+        account=_account(raw["account"]),
         suspended=raw.get("suspended_at") is not None,
         permissions=dict(raw.get("permissions") or {}),
         events=tuple(raw.get("events") or ()),
@@ -119,10 +117,9 @@ def parse_delivery(raw: Json) -> HookDelivery:
 @_narrow
 def parse_repository(raw: Json) -> RepositoryFacts:
     """A repository object."""
-    owner = raw["owner"]
     return RepositoryFacts(
         id=raw["id"],
-        owner=Account(id=owner["id"], login=owner["login"], kind=owner.get("type", "User")),
+        owner=_account(raw["owner"]),
         name=raw["name"],
         default_branch=raw["default_branch"],
         private=raw["private"],
@@ -325,6 +322,10 @@ def parse_time(text: str) -> datetime:
     if moment.tzinfo is None:
         raise ValueError(f"a time without zone: {text!r}")
     return moment
+
+
+def _account(raw: Json) -> Account:
+    return Account(id=raw["id"], login=raw["login"], kind=raw.get("type", "User"))
 
 
 def _required_checks(checks: Json) -> tuple[RequiredCheck, ...]:
