@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from workspace.sandbox.backend import Sandbox, SandboxUnavailable, Setting, Trust
 from workspace.sandbox.bubblewrap import BubblewrapSandbox
 from workspace.sandbox.container import DEFAULT_IMAGE, ContainerSandbox
+from workspace.sandbox.leftovers import remove_leftovers
 from workspace.sandbox.local import LocalSandbox
 from workspace.sandbox.remedies import remedy_message
 from workspace.sandbox.selftest import Result, selftest
@@ -31,6 +32,7 @@ async def choose_sandbox(
     Raises:
         SandboxUnavailable: none may be used; the message says what is missing and how to get it.
     """
+    remove_leftovers()
     if setting == "local" and trust != "trusted":
         raise SandboxUnavailable(
             "ULTRACODE_SANDBOX=local isolates nothing: it needs ULTRACODE_TRUST=trusted"

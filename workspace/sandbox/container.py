@@ -35,6 +35,7 @@ from workspace.sandbox.backend import (
     WorkspaceNotKept,
 )
 from workspace.sandbox.environment import PATH, fixed_environment
+from workspace.sandbox.leftovers import own_folder
 from workspace.sandbox.output import OutputPipe
 from workspace.sandbox.started import started_at
 from workspace.sandbox.writeback import Copier, TooDeep
@@ -337,16 +338,13 @@ def _write(descriptor: int, chunk: bytes) -> None:
 def _replace(descriptor: int, job: Job) -> None:
     """Unpack what came out, then make workspace and scratch folder what they should be."""
     limits = job.limits
-    with (
-        open(descriptor, "rb") as stream,
-        tempfile.TemporaryDirectory(prefix="ultracode-container-") as fresh,
-    ):
+    with open(descriptor, "rb") as stream, own_folder() as fresh:
         most = limits.disk_bytes + _SMALL
-        archive.unpack(stream, Path(fresh), most_bytes=most, most_files=limits.files)
+        archive.unpack(stream, fresh, most_bytes=most, most_files=limits.files)
         if not job.read_only:
-            _mirror(Path(fresh, job.workspace_at.name), job.workspace, whole=True)
+            _mirror(fresh / job.workspace_at.name, job.workspace, whole=True)
         if job.scratch:
-            _mirror(Path(fresh, OUT.name), job.scratch, whole=False)
+            _mirror(fresh / OUT.name, job.scratch, whole=False)
 
 
 def _mirror(fresh: Path, target: Path, *, whole: bool) -> None:

@@ -11,7 +11,6 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,6 +26,7 @@ from workspace.sandbox.backend import (
 )
 from workspace.sandbox.environment import fixed_environment
 from workspace.sandbox.guarantees import GUARANTEES
+from workspace.sandbox.leftovers import own_folder
 from workspace.sandbox.output import OutputPipe
 
 HELD = frozenset({"file_size_capped", "output_capped", "wall_time_capped", "no_core_dumps"})
@@ -59,14 +59,14 @@ class LocalSandbox:
 @contextlib.contextmanager
 def _places(job: Job) -> Iterator[dict[str, Path]]:
     """Where /ws, /deps, /out and HOME really are for this job."""
-    with tempfile.TemporaryDirectory(prefix="ultracode-local-", ignore_cleanup_errors=True) as own:
-        home = Path(own, "home")
+    with own_folder() as own:
+        home = own / "home"
         home.mkdir()
         workspace = job.workspace
         if job.read_only:
-            workspace = Path(own, "ws")
+            workspace = own / "ws"
             shutil.copytree(job.workspace, workspace, symlinks=True)
-        out = job.scratch or Path(own, "out")
+        out = job.scratch or own / "out"
         out.mkdir(exist_ok=True)
         places = {str(job.workspace_at): workspace, str(OUT): out, "HOME": home}
         if job.deps:

@@ -30,6 +30,7 @@ from workspace.sandbox.backend import (
 )
 from workspace.sandbox.environment import PATH, fixed_environment
 from workspace.sandbox.guarantees import GUARANTEES
+from workspace.sandbox.leftovers import own_folder
 from workspace.sandbox.witness import load_processes, new_token, until
 
 Why = dict[str, str]
@@ -117,8 +118,9 @@ class _Bench:
 
 async def selftest(sandbox: Sandbox) -> dict[str, Result]:
     """Try to break everything the sandbox promises."""
-    with tempfile.TemporaryDirectory(prefix="ultracode-selftest-") as folder:
-        bench = _Bench(sandbox, Path(folder), *_interpreter(sandbox))
+    with own_folder() as folder:
+        folder.chmod(0o711)  # so that it is the sandbox that hides what lies in it
+        bench = _Bench(sandbox, folder, *_interpreter(sandbox))
         found = await asyncio.gather(*(_tried(attempt, bench) for attempt in _ATTEMPTS))
     reasons = {name: why for attempt in found for name, why in attempt.items()}
     return {
