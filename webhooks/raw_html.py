@@ -107,7 +107,7 @@ class RawHtml:
             self.open_elements.append(name)
             return
         depth = len(self.open_elements)
-        while depth > self._floors[-1] and self.open_elements[depth - 1] in _IMPLIED_END - {name}:
+        while depth and self.open_elements[depth - 1] in _IMPLIED_END - {name}:
             depth -= 1
         if depth > self._floors[-1] and self.open_elements[depth - 1] == name:
             del self.open_elements[depth - 1 :]
