@@ -4,9 +4,9 @@ A caller needs `backend` (the words) and `choice` (which sandbox runs here). One
 bubblewrap passes through four processes:
 
     bot                bubblewrap.py   sends an order, reads the output, says when it is too much
-     └ launcher        launcher.py     one per bot: forks keepers, clears up after killed ones
+     └ launcher        launcher.py     one per bot: forks keepers, clears up
         └ keeper       keeper.py       one per command: user, control group, mounts, files, report
-           └ bwrap     running.py      forked ahead, in the group, as the user; then execs bubblewrap
+           └ bwrap     running.py      forked ahead, in its group, as its user
 
 Each ends when the one above it does, so nothing outlives the bot. What makes it safe is in one
 place each: `view` (what a command sees), `layers` and `writeback` (what it can write, and how
