@@ -99,6 +99,8 @@ class ReadOnlyMount:
 class Job:
     """One command over one workspace, without any network.
 
+    Nobody else may change the workspace while the job runs.
+
     The command sees the workspace at `/ws`, `deps` at `/deps`, `scratch` at `/out`, each toolchain
     at its own host path, and `env` on top of a small fixed environment. `command[0]` is looked up
     in PATH; one that is not found ends with exit code 127, one killed by signal N with 128 + N.

@@ -109,7 +109,8 @@ def _group(place: Place | None, name: str) -> Iterator[Group | None]:
         group.create()
         yield group
     finally:
-        group.remove()
+        with contextlib.suppress(OSError):  # the launcher tries again when we have ended
+            group.remove()
 
 
 def _load_order(descriptor: int) -> Order:
@@ -141,17 +142,24 @@ def _run(order: Order, channels: Channels, prepared: Prepared) -> Report:
         prepared.stage,
         workspace,
         [source for source, _ in order.mounts],
+    )
+    _show_workspace(order, prepared, stage)
+    layers.limit(
         size=max(0, order.disk_bytes - held.size),
         files=max(order.files // _TIDYING, order.files - held.files),
     )
-    if order.overlay:
-        layers.lay_over(stage, prepared.identity, prepared.own_files)
-    else:
-        layers.copy_in(stage, prepared.identity)
     report = Command(order, channels, prepared.starter).run(stage)
     if report.ending == "killed":
         return report
     return _keep_files(order, report, stage, scratch, held, channels)
+
+
+def _show_workspace(order: Order, prepared: Prepared, stage: Stage) -> None:
+    if order.overlay:
+        with contextlib.suppress(OSError):  # then this kernel or file system has none to offer
+            return layers.lay_over(stage, prepared.identity, prepared.own_files)
+    layers.limit(size=order.disk_bytes, files=order.files)
+    return layers.copy_in(stage, prepared.identity)
 
 
 def _load_held(order: Order, workspace: int) -> Held:
@@ -160,7 +168,7 @@ def _load_held(order: Order, workspace: int) -> Held:
     Raises:
         SetupFailed: so much more than it may hold that no command of ours can have written it.
     """
-    if order.read_only or not order.overlay:
+    if order.read_only:
         return Held()
     if order.held:
         held = Held(*order.held)

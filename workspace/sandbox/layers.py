@@ -118,10 +118,8 @@ def _write(root: int, name: str, content: bytes) -> None:
         file.write(content)
 
 
-def mount_stage(
-    identity: Identity, root: int, workspace: int, sources: Iterable[str], *, size: int, files: int
-) -> Stage:
-    """Mount the stage, with room for so much more, and the read-only sources in place.
+def mount_stage(identity: Identity, root: int, workspace: int, sources: Iterable[str]) -> Stage:
+    """Mount the stage, with the read-only sources in place.
 
     Raises:
         OSError: a source is missing, or the kernel refuses a mount.
@@ -136,11 +134,15 @@ def mount_stage(
     for name in _SHOWN_FROM_ETC:
         with contextlib.suppress(FileNotFoundError):
             _show(os.open(f"/etc/{name}", os.O_PATH | os.O_CLOEXEC), f"{STAGE}/etc/{name}")
-    _limit(size, files)
     return stage
 
 
-def _limit(size: int, files: int) -> None:
+def limit(*, size: int, files: int) -> None:
+    """Leave room on the stage for so many more bytes and files than it holds now.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
     own = os.statvfs(STAGE)
     size += (own.f_blocks - own.f_bfree) * own.f_frsize
     files += own.f_files - own.f_ffree

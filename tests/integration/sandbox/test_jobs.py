@@ -3,6 +3,7 @@
 import asyncio
 import os
 import stat
+import subprocess
 import sys
 from pathlib import Path, PurePosixPath
 
@@ -216,3 +217,20 @@ async def test_a_missing_source_is_named(run: Run, tmp_path: Path) -> None:
     """A job whose dependencies are not there says so, with the path."""
     with pytest.raises(SandboxError, match="not-there"):
         await run("true", deps=tmp_path / "not-there")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting an overlay takes root")
+async def test_a_file_system_without_id_mapped_mounts_is_copied(run: Run, tmp_path: Path) -> None:
+    """A workspace that lies on an overlay itself, as in a container, works all the same."""
+    for name in ("lower", "upper", "work", "merged"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "lower" / "old").write_text("old\n")
+    layers = f"lowerdir={tmp_path}/lower,upperdir={tmp_path}/upper,workdir={tmp_path}/work"
+    merged = tmp_path / "merged"
+    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", layers, merged], check=True)
+    try:
+        outcome = await run("cat old; echo new > old; touch added", workspace=merged)
+        assert (outcome.exit_code, outcome.output) == (0, b"old\n")
+        assert tree(merged) == {"old": "new\n", "added": ""}
+    finally:
+        subprocess.run(["umount", merged], check=True)
