@@ -313,31 +313,33 @@ class Git:
             umask=0o022,
             pass_fds=tuple(pass_fds),
         )
+        talk = [
+            asyncio.ensure_future(_feed(process.stdin, stdin)),
+            asyncio.ensure_future(_collect(process.stdout, most_bytes)),
+            asyncio.ensure_future(_tail(process.stderr, 64 * 1024)),
+        ]
         try:
             async with asyncio.timeout(timeout_seconds):
-                _, out, err = await asyncio.gather(
-                    _feed(process.stdin, stdin),
-                    _collect(process.stdout, most_bytes),
-                    _tail(process.stderr, 64 * 1024),
-                )
+                await asyncio.gather(*talk)
                 code = await process.wait()
         except TimeoutError:
             kind = GitUnreachable if networked else GitFailed
             sentence = f"git {args[0]} took more than {timeout_seconds:g} seconds"
             raise kind(sentence) from None
         finally:
-            await _end(process)
-        return GitResult(code, out, err.decode(errors="replace"))
+            await _put_away(process, talk)
+        _, out, err = (part.result() for part in talk)
+        return GitResult(code, out or b"", (err or b"").decode(errors="replace"))
 
 
 async def _feed(pipe: asyncio.StreamWriter | None, content: bytes) -> None:
     assert pipe is not None
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        pipe.write(content)
-        await pipe.drain()
-    pipe.close()
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        await pipe.wait_closed()
+    try:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            pipe.write(content)
+            await pipe.drain()
+    finally:
+        pipe.close()
 
 
 async def _collect(pipe: asyncio.StreamReader | None, most: int) -> bytes:
@@ -358,20 +360,36 @@ async def _tail(pipe: asyncio.StreamReader | None, most: int) -> bytes:
     return kept
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Leave nothing of the process group behind, whatever happened."""
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        waiting = asyncio.ensure_future(process.wait())
-        cancelled = False
-        while not waiting.done():
-            try:
-                await asyncio.shield(waiting)
-            except asyncio.CancelledError:
-                cancelled = True
-        if cancelled:
-            raise asyncio.CancelledError
+async def _put_away(
+    process: asyncio.subprocess.Process, talk: Sequence[asyncio.Future[bytes | None]]
+) -> None:
+    """Leave nothing of the process group behind, whatever happened and whoever cancels."""
+    if process.returncode is not None and all(part.done() for part in talk):
+        return
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    ending = asyncio.ensure_future(_end(process, talk))
+    cancelled = False
+    while not ending.done():
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        raise asyncio.CancelledError
+
+
+async def _end(
+    process: asyncio.subprocess.Process, talk: Sequence[asyncio.Future[bytes | None]]
+) -> None:
+    """Wait for a killed process; its pipes are read empty, or asyncio would wait for ever."""
+    for part in talk:
+        part.cancel()
+    await asyncio.gather(*talk, return_exceptions=True)
+    for pipe in (process.stdout, process.stderr):
+        while pipe is not None and await pipe.read(MIB):
+            pass
+    await process.wait()
 
 
 def _without_secrets(text: str, remote: Remote | None) -> str:

@@ -185,11 +185,10 @@ class Mirrors:
         if not await asyncio.to_thread(_packs_intact, place.git_dir / "objects/pack"):
             return False
         try:
-            refs = await self._git.output("for-each-ref", "--format=%(objectname)", place=place)
-            tips = await self._git.output("cat-file", "--batch-check", place=place, stdin=refs)
+            await self._git.output("for-each-ref", "--format=%(objecttype)", place=place)
         except GitFailed:
             return False
-        return b" missing" not in tips
+        return True
 
     async def _fetch_or_rebuild(self, repo: RepoRef, place: Place, lock: int) -> None:
         _remove_stale_locks(place.git_dir)

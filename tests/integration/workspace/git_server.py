@@ -1,6 +1,7 @@
 """A Git server on loopback: `git http-backend` behind a few lines of HTTP, real repositories."""
 
 import base64
+import contextlib
 import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +20,8 @@ class GitServer:
         """What to do instead of answering: `500`, or `lose` (apply it, then hang up)."""
         self.redirect_to: str | None = None
         self.deny_pushes: str | None = None
+        self._open = threading.Event()
+        self._open.set()
         self._server = ThreadingHTTPServer(
             ("127.0.0.1", 0), type("Handler", (_Handler,), {"state": self})
         )
@@ -31,7 +34,18 @@ class GitServer:
         host, port = self._server.server_address[:2]
         return f"http://{host!s}:{port}"
 
+    def hold(self) -> None:
+        """Let requests wait until `release`."""
+        self._open.clear()
+
+    def release(self) -> None:
+        self._open.set()
+
+    def wait_while_held(self) -> None:
+        self._open.wait(60)
+
     def close(self) -> None:
+        self.release()
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -56,6 +70,7 @@ class _Handler(BaseHTTPRequestHandler):
         authorization = self.headers.get("Authorization", "")
         self.state.authorizations.append(authorization)
         self.state.requests.append(f"{self.command} {self.path}")
+        self.state.wait_while_held()
         if self.state.redirect_to is not None:
             self._answer(302, [("Location", self.state.redirect_to + self.path)], b"")
             return
@@ -126,6 +141,10 @@ class _Handler(BaseHTTPRequestHandler):
         return status, [pair for pair in headers if pair[0] != "Status"], content
 
     def _answer(self, status: int, headers: list[tuple[str, str]], content: bytes) -> None:
+        with contextlib.suppress(ConnectionError):  # whoever asked may have been killed
+            self._send(status, headers, content)
+
+    def _send(self, status: int, headers: list[tuple[str, str]], content: bytes) -> None:
         self.send_response(status)
         for name, value in headers:
             self.send_header(name, value)

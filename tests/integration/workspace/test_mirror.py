@@ -149,13 +149,15 @@ async def test_a_damaged_mirror_is_rebuilt(
     server: GitServer, origin: Origin, tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
     """Whatever happened to the mirror between two starts, the files come out right."""
-    base = origin.commit({"a.txt": b"alpha\n" * 100, "b.bin": os.urandom(50_000)})
+    origin.commit({"b.bin": os.urandom(50_000)})
+    base = origin.commit({"a.txt": b"alpha\n" * 100, "b.bin": None})
     place = await make_mirrors(server, tmp_path).fetch(origin.repo, want=base)
     damage(place.git_dir)
     fresh = make_mirrors(server, tmp_path)
     await fresh.fetch(origin.repo, want=base)
     files = await files_at(fresh, origin, base, tmp_path)
     assert files["a.txt"] == b"alpha\n" * 100
+    git("fsck", "--full", cwd=place.git_dir)
     assert not (place.git_dir / "objects/info/alternates").exists()
     assert "evil" not in (place.git_dir / "config").read_text()
 
