@@ -103,7 +103,7 @@ def prepare_repository(
         "suites": {"suite": {"run": suite_command, "required": True}},
     }
     if setup_command:
-        policy["setup"] = {"run": setup_command}
+        policy["setup"] = {"run": setup_command, "network": ["python", "npm"]}
     (clone / POLICY).parent.mkdir(exist_ok=True)
     (clone / POLICY).write_text(yaml.safe_dump(policy, sort_keys=False))
     commit_all(clone, "Say how candidates are judged")

@@ -122,9 +122,7 @@ class Stage:
 
 
 @pytest.fixture
-async def stage(
-    github: LoopbackGitHub, repository: GitHubRepository, database: Database
-) -> Stage:
+async def stage(github: LoopbackGitHub, repository: GitHubRepository, database: Database) -> Stage:
     issue = await github.open_issue(as_user="writer", title="Login fails", body="It does.")
     base = await github.tip()
     request = a_request(
