@@ -15,6 +15,7 @@ MOST_ANSWER = 32_000
 MOST_LINE = 1_000
 MOST_LISTED = 500
 MOST_HITS = 100
+MOST_STRAYS = 10
 CR = b"\r"
 _BINARY_LOOK = 8192
 
@@ -88,6 +89,19 @@ def _line(raw: bytes) -> str:
     if len(text) > MOST_LINE:
         return f"{text[:MOST_LINE]}… (line cut)"
     return text
+
+
+def strays(paths: Sequence[bytes]) -> str:
+    """Return the warning that goes with files outside the scope; empty when there are none."""
+    if not paths:
+        return ""
+    more = len(paths) - MOST_STRAYS
+    listed = ", ".join(shown(path) for path in paths[:MOST_STRAYS])
+    rest = f" and {more} more" if more > 0 else ""
+    return (
+        f"\n(Changed outside the scope: {listed}{rest}. "
+        "Undo this, or all of the work will be refused.)"
+    )
 
 
 def cut(text: str) -> str:

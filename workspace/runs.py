@@ -7,12 +7,13 @@ that awaits a sandbox kills everything in it.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from workspace.contracts import RunId, RunPin, Suite
 from workspace.environment import suite_environment
-from workspace.errors import WorkspaceGone
+from workspace.errors import GitFailed, WorkspaceGone
 from workspace.pool import Pool, Workspace
 from workspace.sandbox.backend import Job, Limits, Outcome, Sandbox, WorkspaceNotKept
 from workspace.setup import Dependencies
@@ -55,30 +56,35 @@ class RunningJobs:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Equipment:
+    """What all workers of one process share."""
+
+    pool: Pool
+    sandbox: Sandbox
+    dependencies: Dependencies
+    suites: SuiteRunner
+    jobs: RunningJobs
+
+
 class WorkerRunner:
     """Runs one worker's commands and suites, in the sandbox and in its workspace."""
 
     def __init__(
         self,
-        *,
+        equipment: Equipment,
         run: RunPin,
         workspace: Workspace,
+        *,
         read_only: bool,
-        pool: Pool,
-        sandbox: Sandbox,
-        dependencies: Dependencies,
-        suites: SuiteRunner,
-        jobs: RunningJobs,
+        strays: Callable[[], Awaitable[Sequence[bytes]]],
     ) -> None:
         """Bind everything to one run and workspace; with `read_only` nothing written stays."""
+        self._with = equipment
         self._run = run
         self._workspace = workspace
         self._read_only = read_only
-        self._pool = pool
-        self._sandbox = sandbox
-        self._dependencies = dependencies
-        self._suites = suites
-        self._jobs = jobs
+        self._strays = strays
 
     async def command(self, command: str, timeout_seconds: int) -> Outcome:
         """Run a shell command with the run's dependencies and limits.
@@ -86,12 +92,12 @@ class WorkerRunner:
         Raises:
             WorkspaceGone: the run was cancelled, or what the command wrote could not be kept.
         """
-        return await self._jobs.run(self._run.run_id, self._command(command, timeout_seconds))
+        return await self._with.jobs.run(self._run.run_id, self._command(command, timeout_seconds))
 
     async def suite(self, suite: Suite) -> str:
         """Run a suite and say how it ended, with the end of its log."""
-        work = self._suites.try_suite(self._run, suite, self._workspace.files)
-        execution = await self._jobs.run(self._run.run_id, work)
+        work = self._with.suites.try_suite(self._run, suite, self._workspace.files)
+        execution = await self._with.jobs.run(self._run.run_id, work)
         seen = execution.observation
         counts: dict[str, int] = {}
         for test in seen.outcomes:
@@ -101,8 +107,17 @@ class WorkerRunner:
         log = execution.log.decode("utf-8", "replace")
         return f"Suite {suite.id}: {how}{f'; {tests}' if tests else ''}\n{log}"
 
+    async def strays(self) -> Sequence[bytes]:
+        """Return what lies outside the scope; nothing where nothing written stays."""
+        if self._read_only:
+            return ()
+        try:
+            return await self._strays()
+        except GitFailed:
+            return ()
+
     async def _command(self, command: str, timeout_seconds: int) -> Outcome:
-        sealed = await self._dependencies.seal(self._run)
+        sealed = await self._with.dependencies.seal(self._run)
         limits = self._run.sandbox
         job = Job(
             command=("/bin/sh", "-c", command),
@@ -119,7 +134,7 @@ class WorkerRunner:
             ),
         )
         try:
-            return await self._sandbox.run(job)
+            return await self._with.sandbox.run(job)
         except WorkspaceNotKept as error:
-            await self._pool.quarantine(self._run.repo.id, self._workspace)
+            await self._with.pool.quarantine(self._run.repo.id, self._workspace)
             raise WorkspaceGone(f"What the command wrote could not be kept: {error}") from error

@@ -54,11 +54,12 @@ from workspace.paths import decode_path
 from workspace.pool import Pool, Workspace
 from workspace.promotion import Promoter
 from workspace.records import Records
-from workspace.runs import RunningJobs, WorkerRunner
+from workspace.runs import Equipment, RunningJobs, WorkerRunner
 from workspace.sandbox.backend import Sandbox
 from workspace.scope import Denials, decide_scopes, load_denials
 from workspace.setup import Dependencies
 from workspace.signing import Signer
+from workspace.strays import find_strays
 from workspace.suites import SuiteRunner
 from workspace.tools import Bench, TreeTools, WorkerTools
 from workspace.trees import Trees
@@ -95,9 +96,7 @@ class Workshop:
             allow_loopback_http: On the stage only: Git may speak plain HTTP to this machine.
         """
         self._data = data_dir
-        self._credentials = credentials
         self._artifacts = artifacts
-        self._sandbox = sandbox
         self._progress = progress
         self._signer = signer
         self._owner = Owner(data_dir / "owners", uuid.uuid4().hex)
@@ -128,6 +127,13 @@ class Workshop:
             checkouts=self._own / "checkouts",
         )
         self._jobs = RunningJobs()
+        self._equipment = Equipment(
+            pool=self._pool,
+            sandbox=sandbox,
+            dependencies=self._dependencies,
+            suites=self._suites,
+            jobs=self._jobs,
+        )
         self._tidied_at = -TIDY_SECONDS
 
     async def close(self) -> None:
@@ -193,14 +199,13 @@ class Workshop:
         self._records.forget(run.repo.id, key)
         await self._tell(run, "workspace", f"{key.task_id} has a workspace")
         runner = WorkerRunner(
-            run=run,
-            workspace=workspace,
+            self._equipment,
+            run,
+            workspace,
             read_only=scope.read_only,
-            pool=self._pool,
-            sandbox=self._sandbox,
-            dependencies=self._dependencies,
-            suites=self._suites,
-            jobs=self._jobs,
+            strays=lambda: find_strays(
+                self._git, self._mirrors.place(run.repo.id), workspace, scope, denials
+            ),
         )
         return WorkerTools(
             Bench(workspace, scope, denials, tuple(suites), runner, self._require(run, workspace))

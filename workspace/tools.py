@@ -42,6 +42,10 @@ class Runner(Protocol):
         """Run a suite and say how it ended."""
         ...
 
+    async def strays(self) -> Sequence[bytes]:
+        """Return what lies outside the scope and would refuse the work at its end."""
+        ...
+
 
 class TreeTools:
     """`ReadTools` over a commit, read from Git's objects: there is no folder to escape from."""
@@ -303,7 +307,8 @@ class WorkerTools:
         if not command.strip():
             raise FileRefused("The command is empty.")
         seconds = min(max(1, timeout_seconds), MOST_COMMAND_SECONDS)
-        return answers.ended(await self._bench.runner.command(command, seconds))
+        outcome = await self._bench.runner.command(command, seconds)
+        return answers.ended(outcome) + answers.strays(await self._bench.runner.strays())
 
     async def _run_suite(self, suite_id: str) -> str:
         self._bench.require()

@@ -169,6 +169,28 @@ async def test_running_commands(tools: WorkspaceTools, folder: Path) -> None:
     assert "\\u{1b}[31m" in await tools.run_command("printf '\\033[31mred'")
 
 
+async def test_what_a_command_leaves_outside_the_scope_is_told(
+    tools: WorkspaceTools, folder: Path
+) -> None:
+    """A worker hears of leftovers that would refuse its work, while it can still remove them."""
+    answer = await tools.run_command("touch .coverage; echo x >> docs/big.txt; touch src/fine")
+    assert "(Changed outside the scope: docs/big.txt, .coverage. Undo this" in answer
+    answer = await tools.run_command("rm .coverage; sed -i '$d' docs/big.txt; mkfifo src/pipe")
+    assert answer == "exit code 0\n"
+    assert await tools.run_command("rm src/pipe") == "exit code 0\n"
+
+
+async def test_a_reader_leaves_nothing(workshop: Workshop, origin: Origin) -> None:
+    """What a read-only worker's commands write is gone when they end."""
+    base = origin.commit(FILES)
+    run = make_pin(origin, base)
+    reader = await workshop.create_worker(run, scope(), key=key(), parent=base, suites=())
+    assert await reader.run_command("touch x; ls x") == "exit code 0\nx\n"
+    assert "read-only" in await reader.write_file("src/a.py", "x")
+    record = await workshop.inspect_and_freeze(run, scope(), key=key(), parent=base)
+    assert (record.changed_files, record.refused) == ((), ())
+
+
 async def test_running_a_suite(tools: WorkspaceTools) -> None:
     """A suite runs on the workspace as it stands; an unknown one is named with those that exist."""
     assert await tools.run_suite("unit") == "Suite unit: exit code 0\nfine\n"
