@@ -209,7 +209,7 @@ async def running(
         await github.add_repository(full_name, Path(source), private=private)
     first = next(iter(world.repositories.values()))
     github._apps(first.owner, webhook_url)  # noqa: SLF001
-    server = _Server(uvicorn.Config(serve(github), log_level="critical", lifespan="off"))
+    server = _Server(uvicorn.Config(serve(github), log_level="error", lifespan="off"))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         yield github

@@ -341,6 +341,30 @@ async def _rebased(pull: PullRequest, old: str, person: GitPerson) -> str:
     return tip
 
 
+async def update_branch(
+    world: World, actor: Actor, pull: PullRequest, *, expected: str | None = None
+) -> None:
+    """Press "Update branch": a merge of the base becomes the new head."""
+    source, git = pull.head_repository, pull.head_repository.git
+    demand(world, actor, source, "contents", "write", "write")
+    old, base = await git.branch(pull.head_ref), await pull.repository.git.branch(pull.base_ref)
+    if old is None or base is None or (expected is not None and expected != old):
+        raise invalid("expected_head_sha does not match the head of the pull request")
+    if source is not pull.repository:
+        await git.run("fetch", "--quiet", str(pull.repository.git.path), base)
+    tree = await git.merge_tree(old, base)
+    if tree is None:
+        raise invalid("merge conflict between base and head")
+    words = f"Merge branch '{pull.base_ref}' into {pull.head_ref}"
+    person = pushes.person_of(world, actor)
+    new = await git.write_commit(tree, [old, base], words, person)
+    ref = f"refs/heads/{pull.head_ref}"
+    async with git.writing:
+        if not await git.update_ref(ref, new, old):
+            raise GitHubError(422, "Head branch was modified. Review and try again.")
+    await pushes.after_push(world, source, actor, [pushes.RefChange(ref, old, new)])
+
+
 def closing_numbers(pull: PullRequest) -> list[int]:
     """Issues that merging this pull request closes."""
     return issues.closed_by_text(pull.issue.body or "", pull.repository)

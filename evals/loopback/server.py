@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import secrets
 from functools import cache
+from urllib.parse import urlsplit
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -114,6 +115,12 @@ def _actor(world: World, request: Request) -> Actor:
         return Actor()
 
 
+def _addressed_here(scope: Scope) -> bool:
+    """Whether the browser was not led here by another site's name (DNS rebinding)."""
+    host = Request(scope).headers.get("host", "")
+    return urlsplit(f"//{host}").hostname in ("127.0.0.1", "::1", "localhost")
+
+
 class _Paths:
     """Takes the Enterprise prefix off, and turns ids into names, before anything else looks."""
 
@@ -123,6 +130,10 @@ class _Paths:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the call on under the path that the routes know."""
+        if scope["type"] == "http" and not _addressed_here(scope):
+            refusal = GitHubError(421, "This GitHub answers to 127.0.0.1 and localhost only.")
+            await JSONResponse(refusal.body(), refusal.status)(scope, receive, send)
+            return
         if scope["type"] == "http":
             path = self._named(self._unprefixed(scope["path"]))
             told = {"path": path, "raw_path": path.encode(), "original_path": scope["path"]}

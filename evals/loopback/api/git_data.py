@@ -184,6 +184,18 @@ async def list_commits(at: Repo) -> JSONResponse:
     return at.paged(commits, lambda commit: shapes.commit(at.world, at.repository, commit))
 
 
+@router.get("/repos/{owner}/{name}/commits/{sha}/pulls")
+async def pulls_of_commit(at: Repo, sha: str) -> JSONResponse:
+    """Pull requests that a commit came in with, or is still proposed by."""
+    at.demand("pull_requests", "read")
+    git, found = at.repository.git, []
+    for pull in at.repository.pulls():
+        start = await git.merge_base(pull.base_sha, pull.head_sha)
+        if sha == pull.merge_commit_sha or sha in await git.between(start, pull.head_sha):
+            found.append(pull)
+    return at.paged(found, lambda pull: shapes.pull(at.world, pull))
+
+
 @router.get("/repos/{owner}/{name}/compare/{span:path}")
 async def compare(at: Repo, span: str) -> Response:
     """What `head` has that `base` has not: `base...head`."""

@@ -140,6 +140,15 @@ async def merge_pull(at: Repo, number: int) -> Json:
     return {"sha": sha, "merged": True, "message": "Pull Request successfully merged"}
 
 
+@router.put(_AT + "/{number}/update-branch", status_code=202)
+async def update_branch(at: Repo, number: int) -> Json:
+    """Merge the base into the pull request's branch."""
+    values, pull = await at.values(), _find(at, number)
+    expected = values.maybe_text("expected_head_sha")
+    await pulls.update_branch(at.world, at.actor, pull, expected=expected)
+    return {"message": "Updating pull request branch.", "url": shapes.pull(at.world, pull)["url"]}
+
+
 # --- requested reviewers ---
 
 

@@ -257,6 +257,22 @@ async def test_head_follows_its_branch(
     assert receiver.last("pull_request")["after"] == new
 
 
+async def test_updating_a_branch(github: LoopbackGitHub, as_person: AsPerson) -> None:
+    """Writers merge the base into a pull request's branch; its head is then another commit."""
+    pull = await proposed(github)
+    first = pull.head_sha
+    await github.push({"b": "1"}, as_user="admin")
+    where, writer = f"{REPO}/pulls/{pull.number}/update-branch", as_person("second_writer")
+    assert (await writer.put(where, json={"expected_head_sha": "0" * 40})).status_code == 422
+    assert (await as_person("reader").put(where, json={})).status_code == 403
+    assert (await writer.put(where, json={"expected_head_sha": first})).status_code == 202
+    await github.settle()
+    parents = (await github.repository().git.commit(pull.head_sha)).parents
+    assert parents == (first, await github.tip())
+    [found] = (await writer.get(f"{REPO}/commits/{first}/pulls")).json()
+    assert found["number"] == pull.number
+
+
 async def test_only_the_default_branch_marks_merged(github: LoopbackGitHub) -> None:
     """A fast-forward of another base leaves its pull request open."""
     await github.push({"a": "1"}, as_user="writer", branch="release")

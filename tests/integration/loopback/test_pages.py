@@ -143,6 +143,12 @@ async def test_forms_of_other_sites_are_refused(
     assert github.issue(1).comments == {}
 
 
+async def test_other_names_are_refused(github: LoopbackGitHub, browser: httpx.AsyncClient) -> None:
+    """A browser led here under another site's name is turned away."""
+    answer = await browser.get("/acme/sums", headers={"Host": "evil.example"})
+    assert answer.status_code == 421
+
+
 async def test_every_page_opens(github: LoopbackGitHub, browser: httpx.AsyncClient) -> None:
     """Every address that the API gives people to click on is a page."""
     pull = await proposed(github)
