@@ -168,7 +168,7 @@ def planned_commit(ground: Ground) -> PlannedCommit:
     """Return what the commit and its branch will look like, as far as rules can ask."""
     email = commit_email(ground.app.bot_login)
     return PlannedCommit(
-        message=f"{ground.issue.title}\n",
+        message=messages.commit_subject(ground.issue.title, ground.issue.number),
         author_email=email,
         committer_email=email,
         work_branch=WORK_BRANCH_EXAMPLE,

@@ -51,6 +51,7 @@ from bot.github.messages.followups import (
 )
 from bot.github.messages.pull_request import (
     commit_message,
+    commit_subject,
     pull_request_body,
     pull_request_title,
 )
@@ -64,6 +65,7 @@ __all__ = [
     "base_not_admitted_message",
     "check_runs",
     "commit_message",
+    "commit_subject",
     "deciding_again_message",
     "empty_revision_message",
     "ending_comment",

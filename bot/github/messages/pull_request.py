@@ -125,11 +125,16 @@ def _origin(view: RunView) -> str:
 
 def commit_message(request: CodingRequest, run_id: str) -> str:
     """The candidate's commit message: a function of the run, so that its SHA repeats."""
-    number = f" (#{request.issue_number})"
-    subject = plain(request.issue_title, SUBJECT_CHARACTERS - len(number)) or "Requested change"
     login, number_of_account = plain(request.requester.login, 110), request.requester.id
     trailers = (
         f"Ultracode-Run: {run_id}\n"
         f"Co-authored-by: {login} <{number_of_account}+{login}@users.noreply.github.com>"
     )
-    return paragraphs(subject + number, plain(request.request, 400), trailers) + "\n"
+    subject = commit_subject(request.issue_title, request.issue_number)
+    return paragraphs(subject, plain(request.request, 400), trailers) + "\n"
+
+
+def commit_subject(issue_title: str, issue_number: int) -> str:
+    """The first line of the candidate's commit message."""
+    number = f" (#{issue_number})"
+    return (plain(issue_title, SUBJECT_CHARACTERS - len(number)) or "Requested change") + number
