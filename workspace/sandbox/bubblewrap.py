@@ -173,7 +173,9 @@ class BubblewrapSandbox:
         Raises:
             SandboxError: it was killed at this very moment.
         """
-        launcher = await asyncio.to_thread(self._started)
+        launcher = self._launcher
+        if not launcher or not launcher.is_alive():
+            launcher = await asyncio.to_thread(self._started)
         try:
             launcher.send(order, job, output)
         except OSError as error:

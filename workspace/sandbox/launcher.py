@@ -20,6 +20,7 @@ from workspace.sandbox.order import Ready
 from workspace.sandbox.slots import load_candidates
 from workspace.sandbox.started import started_at
 
+_COURTESY_SECONDS = 0.02
 _PAUSE_SECONDS = 0.1
 """Before another keeper takes the place of one that died waiting."""
 
@@ -80,6 +81,8 @@ class Keepers:
             ended = self._reap() if self._died in ready else set()
             if select.select([self._taken], [], [], 0)[0]:  # what ended may have been taken first
                 os.read(self._taken, 1)
+                # The command that was taken starts first, unless another one waits already.
+                select.select([self._control], [], [], _COURTESY_SECONDS)
                 waiting = self._fork()
             elif waiting in ended:
                 time.sleep(_PAUSE_SECONDS)

@@ -25,8 +25,9 @@ from workspace.sandbox.writeback import Copier, Held, Snapshot, opened, take_sna
 STAGE = "/tmp"  # noqa: S108 - of the namespace: covered by our own tmpfs before anything is put there
 _COPIED_FROM_ETC = (
     "ld.so.cache", "mime.types", "protocols", "services", "ssl/openssl.cnf",
+    "ssl/certs/ca-certificates.crt",
 )  # fmt: skip
-_SHOWN_FROM_ETC = ("alternatives", "ssl/certs", "ca-certificates")
+_LINKS_FROM_ETC = "alternatives"
 _MADE_FOR_ETC = {
     "passwd": "root:x:0:0::/nonexistent:/usr/sbin/nologin\n"
     "sandbox:x:1000:1000::/home/sandbox:/bin/sh\nnobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n",
@@ -103,13 +104,16 @@ def build_stage(identity: Identity) -> int:
         os.chmod(name, mode, dir_fd=root)
         if identity.is_slot:
             os.chown(name, identity.uid, identity.gid, dir_fd=root)
-    for name in ("mounts", "etc", "etc/ssl"):
+    for name in ("mounts", "etc", "etc/ssl", "etc/ssl/certs", f"etc/{_LINKS_FROM_ETC}"):
         os.mkdir(name, 0o755, dir_fd=root)
     for name, text in _MADE_FOR_ETC.items():
         _write(root, f"etc/{name}", text.encode())
     for name in _COPIED_FROM_ETC:
         with contextlib.suppress(OSError):
             _write(root, f"etc/{name}", Path("/etc", name).read_bytes())
+    for link in Path("/etc", _LINKS_FROM_ETC).glob("[!.]*[!z]"):  # without manual pages (.gz)
+        with contextlib.suppress(OSError):  # a file among the links is of no use here
+            os.symlink(link.readlink(), f"etc/{_LINKS_FROM_ETC}/{link.name}", dir_fd=root)
     return root
 
 
@@ -131,9 +135,6 @@ def mount_stage(identity: Identity, root: int, workspace: int, sources: Iterable
     stage = Stage(workspace, (found.st_uid, found.st_gid), opaque)
     for number, source in enumerate(opened):
         stage.mounts.append(_show(source, f"{STAGE}/mounts/{number}"))
-    for name in _SHOWN_FROM_ETC:
-        with contextlib.suppress(FileNotFoundError):
-            _show(os.open(f"/etc/{name}", os.O_PATH | os.O_CLOEXEC), f"{STAGE}/etc/{name}")
     return stage
 
 
