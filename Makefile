@@ -4,7 +4,7 @@ RUN  := $(UV) run --frozen --no-sync
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-real test check bench chaos evals fmt
+.PHONY: help setup demo demo-real test guards check bench chaos evals fmt
 
 help: ## Show what there is to do
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -25,7 +25,10 @@ demo-real: setup ## The same on released versions of real Python packages
 	@$(RUN) python -m evals.real $(ARGS)
 
 test: setup ## All tests but the long matrices
-	@$(RUN) python -m pytest -m "not matrix and not real and not live" $(ARGS)
+	@$(RUN) python -m pytest -m "not matrix and not guards and not real and not live" $(ARGS)
+
+guards: setup ## Take each guard of the sandbox away once; its attack must succeed then (slow)
+	@$(RUN) python -m pytest -m guards $(ARGS)
 
 check: setup ## Lint, format, types, import contracts
 	@$(RUN) ruff check .

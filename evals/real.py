@@ -33,7 +33,7 @@ BINDINGS = ("candidate_id", "candidate_sha", "test_report_digest", "evidence_dig
 class Project:
     """Two consecutive versions of a package, and how its tests are run.
 
-    `without` is the file whose first changed hunk is left out in the run that must fail.
+    `without` is the file whose largest hunk is left out in the run that must fail.
     """
 
     name: str
@@ -90,7 +90,7 @@ async def drive_project(project: Project, folder: Path) -> dict[str, StoryResult
     results = {}
     for kind, files in (
         ("whole", changes),
-        ("without_a_hunk", without_first_hunk(changes, old / project.without, project.without)),
+        ("without_a_hunk", without_largest_hunk(changes, old / project.without, project.without)),
     ):
         script = folder / f"{project.name}-{kind}.yaml"
         script.write_text(yaml.safe_dump(script_of(files), allow_unicode=True))
@@ -192,21 +192,19 @@ def sources(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def without_first_hunk(
+def without_largest_hunk(
     changes: dict[str, str | None], old: Path, path: str
 ) -> dict[str, str | None]:
-    """Return the changes with the first hunk of one file left as it was."""
+    """Return the changes with the largest hunk of one file left as it was."""
     before = old.read_text().splitlines(keepends=True)
     after = (changes[path] or "").splitlines(keepends=True)
-    matcher = difflib.SequenceMatcher(a=before, b=after, autojunk=False)
+    hunks = difflib.SequenceMatcher(a=before, b=after, autojunk=False).get_opcodes()
+    changed = [hunk for hunk in hunks if hunk[0] != "equal"]
+    largest = max(changed, key=lambda hunk: (hunk[2] - hunk[1]) + (hunk[4] - hunk[3]))
     kept: list[str] = []
-    left_out = False
-    for kind, a1, a2, b1, b2 in matcher.get_opcodes():
-        if kind != "equal" and not left_out:
-            left_out = True
-            kept += before[a1:a2]
-        else:
-            kept += after[b1:b2]
+    for hunk in hunks:
+        _, a1, a2, b1, b2 = hunk
+        kept += before[a1:a2] if hunk == largest else after[b1:b2]
     return changes | {path: "".join(kept)}
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.matrix]
+pytestmark = [pytest.mark.sandbox, pytest.mark.guards]
 
 ROOT = Path(__file__).resolve().parents[3]
 HERE = Path("tests", "integration", "sandbox")
