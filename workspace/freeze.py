@@ -29,7 +29,7 @@ MOST_FILE_BYTES = 10 * 1024 * 1024
 MOST_TOTAL_BYTES = 100 * 1024 * 1024
 MOST_CHANGES = 5000
 _MOST_LISTED = 200
-_INVALID_PATH = re.compile(r"invalid path '(.+)'")
+_INVALID_PATH = re.compile(r"invalid path '(.+)'", re.DOTALL)
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ rewrite content (line ends, `ident`, encodings), so what a worker did not touch 
 import asyncio
 import contextlib
 import hashlib
+import re
 import shutil
 import time
 import uuid
@@ -33,6 +34,9 @@ _HEAD = "ref: refs/heads/main\n"
 _OWN_FILES = {"config": _CONFIG, "info/attributes": _ATTRIBUTES, "HEAD": _HEAD}
 _MANY_PACKS = 20
 _NETWORK_SECONDS = 1800.0
+_BROKEN = re.compile(
+    r"missing|corrupt|broken link|mismatch|unable to|invalid sha1 pointer|bad object"
+)
 
 
 class Mirrors:
@@ -83,13 +87,18 @@ class Mirrors:
         return found.exit_code == 0
 
     async def using(self, repo: RepoRef, work: Callable[[Place], Awaitable[T]]) -> T:
-        """Do work that reads the mirror; if it turns out damaged, fetch it anew and do it again."""
+        """Do work that reads the mirror; if that is damaged, fetch it anew and do the work again.
+
+        What Git says may quote names that a worker or a repository chose. So its word that
+        something is damaged only makes us look: thrown away is only what cannot be read.
+        """
         place = await self._healthy(repo)
         try:
             return await work(place)
         except MirrorDamaged:
             async with exclusive(self._lock(repo.id)) as lock:
-                await self._rebuild(repo, lock)
+                if not await self._sound(place):
+                    await self._rebuild(repo, lock)
             return await work(place)
 
     async def using_id(self, repository: RepositoryId, work: Callable[[Place], Awaitable[T]]) -> T:
@@ -190,11 +199,23 @@ class Mirrors:
             return False
         return True
 
+    async def _sound(self, place: Place) -> bool:
+        """Whether every object that is reachable can be read: slow, and only asked on suspicion."""
+        if not await self._intact(place):
+            return False
+        checked = await self._git.run(
+            "fsck", "--full", "--no-dangling", "--no-progress",
+            place=place, ok=range(256), timeout_seconds=_NETWORK_SECONDS,
+        )  # fmt: skip
+        return not _BROKEN.search(checked.stdout.decode(errors="replace") + checked.stderr)
+
     async def _fetch_or_rebuild(self, repo: RepoRef, place: Place, lock: int) -> None:
         _remove_stale_locks(place.git_dir)
         try:
             await self._fetch_into(repo, place, lock)
         except MirrorDamaged:
+            if await self._sound(place):
+                raise
             await self._rebuild(repo, lock)
 
     async def _rebuild(self, repo: RepoRef, lock: int) -> None:

@@ -12,15 +12,24 @@ from pydantic import SecretStr
 from tests.integration.workspace.conftest import (
     Origin,
     StoredToken,
+    folder_of,
     git,
+    key,
     make_origin,
     make_pin,
     make_workshop,
+    scope,
 )
 from tests.integration.workspace.git_server import GitServer
 from workspace.contracts import RepoRef
-from workspace.errors import CommitMissing, GitDenied, GitUnreachable, WorkspaceRefusal
-from workspace.git import Git
+from workspace.errors import (
+    CommitMissing,
+    GitDenied,
+    GitUnreachable,
+    MirrorDamaged,
+    WorkspaceRefusal,
+)
+from workspace.git import Git, Place
 from workspace.mirror import Mirrors
 from workspace.service import Workshop
 from workspace.trees import Trees
@@ -171,6 +180,34 @@ async def test_a_mirror_damaged_while_in_use_is_rebuilt(
     place = await mirrors.fetch(origin.repo, want=base)
     damage(place.git_dir)
     assert (await files_at(mirrors, origin, base, tmp_path))["a.txt"] == b"alpha\n" * 100
+
+
+async def test_words_alone_do_not_make_a_mirror_damaged(mirrors: Mirrors, origin: Origin) -> None:
+    """What only sounds like damage is looked into, and costs the mirror nothing."""
+    base = origin.commit({"a": b"1"})
+    place = await mirrors.fetch(origin.repo, want=base)
+    inode = place.git_dir.stat().st_ino
+
+    async def complain(_: Place) -> None:
+        raise MirrorDamaged("error: invalid path 'fatal: object file is corrupt'")
+
+    with pytest.raises(MirrorDamaged):
+        await mirrors.using(origin.repo, complain)
+    assert place.git_dir.stat().st_ino == inode
+
+
+async def test_names_like_complaints_are_refused_like_others(
+    workshop: Workshop, origin: Origin, tmp_path: Path
+) -> None:
+    """A path Git will not take, with words of damage in its name, refuses the record."""
+    base = origin.commit({"a": b"1"})
+    run = make_pin(origin, base)
+    await workshop.create_worker(run, scope("**"), key=key(), parent=base, suites=())
+    odd = folder_of(tmp_path / "data", origin, key()) / "fatal: object corrupt\nerror: missing blob"
+    odd.mkdir()
+    (odd / ".gitmodules").symlink_to("x")
+    record = await workshop.inspect_and_freeze(run, scope("**"), key=key(), parent=base)
+    assert [entry.reason for entry in record.refused] == ["a name that Git does not take"]
 
 
 async def test_locks_of_a_killed_fetch_are_removed(mirrors: Mirrors, origin: Origin) -> None:
