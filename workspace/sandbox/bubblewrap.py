@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -137,10 +137,18 @@ class BubblewrapSandbox:
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
         """Run one command; see `Sandbox.run`."""
-        limits = job.limits
         if job.image:
             raise SandboxError(f"the image {job.image} needs ULTRACODE_SANDBOX=container")
         order = self._order(job)
+        report, pipe = await self._attempt(order, job, on_output)
+        if report.is_stale:  # the next keeper is younger than whatever was mounted since
+            report, pipe = await self._attempt(order, job, on_output)
+        return self._outcome(job, report, pipe)
+
+    async def _attempt(
+        self, order: Order, job: Job, on_output: OnOutput | None
+    ) -> tuple[Report, OutputPipe]:
+        limits = job.limits
         ours, theirs = socket.socketpair()
         ours.settimeout(0)
         with (
@@ -154,7 +162,7 @@ class BubblewrapSandbox:
             pipe.close_write_end()
             report = await _reported(ours, pipe)
             pipe.drain()
-        return self._outcome(job, report, pipe)
+        return report, pipe
 
     async def missing(self) -> str:
         """What this host does not offer it, in the kernel's words; empty when it offers all."""
@@ -192,21 +200,27 @@ class BubblewrapSandbox:
 
     def _order(self, job: Job) -> Order:
         limits = job.limits
-        mounts = [(str(path), str(path)) for path in job.toolchains]
+        workspace = str(job.workspace.absolute())
+        scratch = str(job.scratch.absolute()) if job.scratch else None
+        mounts = [(path.absolute(), str(path)) for path in job.toolchains]
         if job.deps:
-            mounts.append((str(job.deps), str(DEPS)))
-        mounts += [(str(mount.source), str(mount.target)) for mount in job.read_only_mounts]
+            mounts.append((job.deps.absolute(), str(DEPS)))
+        mounts += [(m.source.absolute(), str(m.target)) for m in job.read_only_mounts]
+        paths = [job.workspace.absolute(), *(source for source, _ in mounts)]
+        if job.scratch:
+            paths.append(job.scratch.absolute())
         return Order(
             bubblewrap=self._bubblewrap,
             seccomp=seccomp.load_program().hex(),
             command=list(job.command),
             environment=fixed_environment(home="/home/sandbox") | dict(job.env),
-            workspace=str(job.workspace),
+            workspace=workspace,
             workspace_at=str(job.workspace_at),
             workdir=job.workdir,
             read_only=job.read_only,
-            scratch=str(job.scratch) if job.scratch else None,
-            mounts=mounts,
+            scratch=scratch,
+            mounts=[(str(source), target) for source, target in mounts],
+            seen=_seen(paths),
             wall_seconds=limits.wall_seconds,
             memory_bytes=limits.memory_bytes,
             cpus=limits.cpus,
@@ -238,6 +252,22 @@ class BubblewrapSandbox:
             peak_memory_bytes=report.peak_memory_bytes,
             wall_seconds=report.wall_seconds,
         )
+
+
+def _seen(paths: Iterable[Path]) -> list[tuple[str, int, int]]:
+    """Device and inode of each path.
+
+    Raises:
+        SandboxError: one is not there.
+    """
+    found = []
+    for path in paths:
+        try:
+            status = path.stat()
+        except OSError as error:
+            raise SandboxError(f"{path}: {error.strerror}") from error
+        found.append((str(path), status.st_dev, status.st_ino))
+    return found
 
 
 async def _reported(ours: socket.socket, pipe: OutputPipe) -> Report:

@@ -11,6 +11,7 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from workspace.sandbox import layers, syscalls, writeback
 from workspace.sandbox.cgroup import Group, Place
@@ -119,12 +120,22 @@ def _load_order(descriptor: int) -> Order:
 
 
 def _report(order: Order, channels: Channels, prepared: Prepared) -> Report:
+    if not all(_is_same(*seen) for seen in order.seen):
+        return Report(error="the host's mounts have changed", is_stale=True)
     try:
         return _run(order, channels, prepared)
     except (OSError, SetupFailed, writeback.TooDeep) as error:
         return Report(error=str(error))
     except Stopped:
         return Report(ending="killed")
+
+
+def _is_same(path: str, device: int, inode: int) -> bool:
+    """Whether a path leads where the bot said: our namespace is as old as we are."""
+    with contextlib.suppress(OSError):
+        found = Path(path).stat()
+        return (found.st_dev, found.st_ino) == (device, inode)
+    return False
 
 
 def _run(order: Order, channels: Channels, prepared: Prepared) -> Report:

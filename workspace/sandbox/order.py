@@ -37,6 +37,8 @@ class Order(_Message):
     scratch: str | None
     mounts: list[tuple[str, str]]
     """Host path and path inside."""
+    seen: list[tuple[str, int, int]]
+    """Each host path above as the bot sees it: path, device, inode."""
     wall_seconds: float
     memory_bytes: int
     cpus: float
@@ -61,6 +63,8 @@ class Report(_Message):
     held: tuple[int, int] | None = None
     error: str | None = None
     """The sandbox failed: nothing is known about the command."""
+    is_stale: bool = False
+    """The keeper saw other mounts than the bot: nothing was started, another one will do."""
     not_kept: str | None = None
     """The command ended, but its writes could not be brought back."""
 

@@ -119,8 +119,7 @@ async def test_nothing_outlives_the_launcher(workspace: Path) -> None:
         async with running(sandbox.run(job)) as task:
             await seen(token)
             kill_launcher(sandbox)
-            with pytest.raises(SandboxError):
-                await task
+            await broken(task)
             assert await until(lambda: not load_processes(token), 2)
         outcome = await sandbox.run(Job(command=("true",), workspace=workspace))
         assert outcome.exit_code == 0
@@ -143,8 +142,7 @@ async def test_nothing_outlives_its_keeper(bubblewrap: BubblewrapSandbox, worksp
         await seen(token)
         outermost = min(load_processes(token))
         os.kill(parent_of(outermost), signal.SIGKILL)
-        with pytest.raises(SandboxError):
-            await task
+        await broken(task)
         assert await until(lambda: not load_processes(token), 2)
 
 
@@ -157,8 +155,7 @@ async def test_a_killed_keeper_leaves_no_group(workspace: Path) -> None:
         async with running(sandbox.run(job)) as task:
             await seen(token)
             os.kill(parent_of(min(load_processes(token))), signal.SIGKILL)
-            with pytest.raises(SandboxError):
-                await task
+            await broken(task)
             launcher = sandbox._launcher
             assert launcher
             assert await until(lambda: len({g.name for g in groups_of(launcher.pid)}) == 1, 5)
@@ -176,8 +173,7 @@ async def test_a_killed_launcher_leaves_no_group_for_long(workspace: Path) -> No
             await seen(token)
             assert (launcher := sandbox._launcher)
             kill_launcher(sandbox)
-            with pytest.raises(SandboxError):
-                await task
+            await broken(task)
         await sandbox.run(Job(command=("true",), workspace=workspace))
         assert not groups_of(launcher.pid)
     finally:
@@ -220,6 +216,15 @@ async def test_no_mount_or_group_is_left(
     assert launcher  # one group is that of the keeper that stands ready for the next command
     assert await until(lambda: len({g.name for g in groups_of(launcher.pid)}) == 1)
     assert not [path for path in workspace.parent.iterdir() if path != workspace]
+
+
+async def broken(task: "asyncio.Task[Outcome]") -> None:
+    """The bot is told: by the keeper, if there was time for that, or by its silence."""
+    try:
+        outcome = await task
+    except SandboxError:
+        return
+    assert (outcome.termination, outcome.exit_code) == ("killed", None)
 
 
 def parent_of(pid: int) -> int:
