@@ -64,19 +64,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_limits(run: argparse.ArgumentParser) -> None:
-    limits = run.add_argument_group("limits (sizes as 512M or 2GiB)")
-    for option, kind, field in (
-        ("--wall-seconds", float, "wall_seconds"),
-        ("--memory", _size, "memory_bytes"),
-        ("--cpus", float, "cpus"),
-        ("--processes", int, "processes"),
-        ("--disk", _size, "disk_bytes"),
-        ("--files", int, "files"),
-        ("--file-size", _size, "file_bytes"),
-        ("--output", _size, "output_bytes"),
-        ("--kept-output", _size, "kept_bytes"),
-    ):
-        limits.add_argument(option, type=kind, dest=field, default=getattr(_DEFAULTS, field))
+    limits = run.add_argument_group("limits", "sizes as 512M or 2GiB; --memory is short enough")
+    for name in Limits.__slots__:
+        default = getattr(_DEFAULTS, name)
+        kind = float if isinstance(default, float) else _size if name.endswith("_bytes") else int
+        option = "--" + name.replace("_", "-")
+        limits.add_argument(option, type=kind, dest=name, default=default, metavar="N")
 
 
 def _sandbox(asked: argparse.Namespace) -> Sandbox:
