@@ -102,6 +102,20 @@ async def test_freezing_twice_gives_the_same_record(workshop: Workshop, origin: 
         await workshop.inspect_and_freeze(run, ALL, key=key("other"), parent=base)
 
 
+async def test_tools_of_an_earlier_loan_are_dead(
+    workshop: Workshop, origin: Origin, tmp_path: Path
+) -> None:
+    """When a key is lent anew, what held the earlier loan can no longer write."""
+    base = origin.commit({"a.txt": b"1"})
+    run = make_pin(origin, base)
+    early = await workshop.create_worker(run, ALL, key=key(), parent=base, suites=())
+    await workshop.inspect_and_freeze(run, ALL, key=key(), parent=base)
+    late = await workshop.create_worker(run, ALL, key=key(), parent=base, suites=())
+    with pytest.raises(WorkspaceGone):
+        await early.write_file("a.txt", "2")
+    assert "1" in await late.read_file("a.txt")
+
+
 async def test_cancelling_wipes_and_ends_what_runs(
     workshop: Workshop, origin: Origin, tmp_path: Path
 ) -> None:
