@@ -21,13 +21,23 @@ async def test_closing_rejects(shop: Shop) -> None:
     await shop.said(issue, "rejected", shop.reviewer.login)
 
 
-async def test_change_request_without_words_blocks_until_approved(shop: Shop) -> None:
-    """A bare change request blocks; the same person's approval of that commit lifts it."""
+POLICY_WITHOUT_REVISIONS = """\
+version: 1
+bases: [main]
+suites:
+  unit: {run: "python3 -m tests --junit $ULTRACODE_JUNIT", required: true, timeout: 2m}
+limits: {revisions: 0}
+"""
+
+
+async def test_change_request_blocks_where_no_revision_is_left(shop: Shop) -> None:
+    """A change request that cannot be worked in blocks, in words, until that person approves."""
+    await shop.writer.commit_file("main", ".github/ultracode.yml", POLICY_WITHOUT_REVISIONS)
     shop.play(good_fix())
     issue = await shop.ask()
     pull = await shop.ready()
-    await shop.reviewer.review(pull["number"], "REQUEST_CHANGES", body=" ")
-    await shop.said(issue, shop.reviewer.login, "changes")
+    await shop.reviewer.review(pull["number"], "REQUEST_CHANGES", body="Not like this.")
+    await shop.said(issue, "revision", "limits")
     assert (await shop.run_of(issue))["state"] == "awaiting_review"
     await shop.reviewer.review(pull["number"])
     assert (await shop.ended(issue))["state"] == "promoted"
