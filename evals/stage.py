@@ -137,6 +137,15 @@ class Stage:
                 await asyncio.sleep(0.05)
         raise StageError(f"{part.name} did not start:\n{part.last_words()}")
 
+    # --- GitHub's misbehaviour -------------------------------------------------------------------
+
+    async def let_webhooks_go_wrong(self, fault: str, event: str, times: int = 1) -> None:
+        """Let the next deliveries of an event be dropped, doubled, reordered or delayed."""
+        wanted = {"fault": fault, "event": event, "times": times}
+        async with httpx.AsyncClient(trust_env=False) as client:
+            url = f"{self.github['url']}/_loopback/webhook-faults"
+            (await client.post(url, json=wanted)).raise_for_status()
+
     # --- people ----------------------------------------------------------------------------------
 
     def person(self, role: str, repository: str | None = None) -> Person:
