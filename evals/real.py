@@ -33,7 +33,7 @@ BINDINGS = ("candidate_id", "candidate_sha", "test_report_digest", "evidence_dig
 class Project:
     """Two consecutive versions of a package, and how its tests are run.
 
-    `without` is the file whose largest hunk is left out in the run that must fail.
+    The run that must fail leaves out the hunk of the file `without` that brings `needle`.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Project:
     new: str
     suite: str
     without: str
+    needle: str
 
 
 PROJECTS = (
@@ -50,6 +51,7 @@ PROJECTS = (
         new="5.4.0",
         suite="PYTHONPATH=src python3 -m unittest discover -s tests -t .",
         without="src/cachetools/keys.py",
+        needle="def typedmethodkey",
     ),
     Project(
         name="xmltodict",
@@ -57,6 +59,7 @@ PROJECTS = (
         new="0.14.0",
         suite="python3 -m unittest discover -s tests -t .",
         without="xmltodict.py",
+        needle="isinstance(indent, int)",
     ),
 )
 
@@ -90,7 +93,7 @@ async def drive_project(project: Project, folder: Path) -> dict[str, StoryResult
     results = {}
     for kind, files in (
         ("whole", changes),
-        ("without_a_hunk", without_largest_hunk(changes, old / project.without, project.without)),
+        ("without_a_hunk", without_hunk(changes, old, project)),
     ):
         script = folder / f"{project.name}-{kind}.yaml"
         script.write_text(yaml.safe_dump(script_of(files), allow_unicode=True))
@@ -192,19 +195,19 @@ def sources(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def without_largest_hunk(
-    changes: dict[str, str | None], old: Path, path: str
+def without_hunk(
+    changes: dict[str, str | None], release: Path, project: Project
 ) -> dict[str, str | None]:
-    """Return the changes with the largest hunk of one file left as it was."""
-    before = old.read_text().splitlines(keepends=True)
+    """Return the changes with the hunk that brings `project.needle` left as it was."""
+    path = project.without
+    before = (release / path).read_text().splitlines(keepends=True)
     after = (changes[path] or "").splitlines(keepends=True)
-    hunks = difflib.SequenceMatcher(a=before, b=after, autojunk=False).get_opcodes()
-    changed = [hunk for hunk in hunks if hunk[0] != "equal"]
-    largest = max(changed, key=lambda hunk: (hunk[2] - hunk[1]) + (hunk[4] - hunk[3]))
     kept: list[str] = []
-    for hunk in hunks:
-        _, a1, a2, b1, b2 = hunk
-        kept += before[a1:a2] if hunk == largest else after[b1:b2]
+    for kind, a1, a2, b1, b2 in difflib.SequenceMatcher(
+        a=before, b=after, autojunk=False
+    ).get_opcodes():
+        left_out = kind != "equal" and project.needle in "".join(after[b1:b2])
+        kept += before[a1:a2] if left_out else after[b1:b2]
     return changes | {path: "".join(kept)}
 
 

@@ -130,19 +130,25 @@ class Publisher:
             return
         if not passed and self.policy.publish.rounds != "every":
             return
+        await self._back_to_draft(round, view.pull_number)
         await self._push(round, candidate.sha)
         known = await self._pushed_before(round) is not None
         pull = await self._pull(view)
         await self._record(pull)
         if known:
-            await self._back_to_draft(round, pull)
             await self._describe(pull, messages.pull_request_body(view))
         for check in messages.check_runs(view, shown):
             await self._done.check(round, check)
 
-    async def _back_to_draft(self, round: int, pull: PullFacts) -> None:
-        """Take a pull request that an earlier run made ready back to draft while work goes on."""
-        if pull.draft or self.previous_sha is None or round > 0:
+    async def _back_to_draft(self, round: int, number: int | None) -> None:
+        """Take a pull request that an earlier run made ready back to draft, before a push to it.
+
+        Whoever sees it ready sees a published envelope; an approval in between would not count.
+        """
+        if number is None or self.previous_sha is None or round > 0:
+            return
+        pull = await self.repository.pull(number)
+        if pull is None or pull.draft:
             return
 
         async def act() -> str:
