@@ -4,7 +4,7 @@ RUN  := $(UV) run --frozen --no-sync
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-real test guards check bench chaos evals fmt
+.PHONY: help setup demo demo-real test guards check fmt
 
 help: ## Show what there is to do
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -35,15 +35,6 @@ check: setup ## Lint, format, types, import contracts
 	@$(RUN) ruff format --check .
 	@$(RUN) mypy
 	@$(RUN) lint-imports --no-cache
-
-bench: setup ## Ratios against plain Git, plain processes and peers
-	@$(RUN) python -m evals.bench $(ARGS)
-
-chaos: setup ## Seeded random faults (SEED=1 RUNS=20)
-	@$(RUN) python -m evals.chaos --seed $(or $(SEED),1) --runs $(or $(RUNS),20) $(ARGS)
-
-evals: setup ## Compare one agent, a team and this workflow on the same cases
-	@$(RUN) python -m evals.run $(ARGS)
 
 fmt: setup ## Format and fix what can be fixed
 	@$(RUN) ruff check --fix .
