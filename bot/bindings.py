@@ -104,6 +104,12 @@ def check_evidence(evidence: EvidenceManifest, candidate: Candidate, report: Tes
             )
 
 
+def check_policy(evidence: EvidenceManifest, request: CodingRequest) -> None:
+    """Raise EvidenceNotOfCandidate unless the evidence binds the policy that the request pinned."""
+    if evidence.bindings.get("policy") != request.policy_sha256:
+        raise EvidenceNotOfCandidate("The evidence names another policy than the request pins.")
+
+
 def check_words(
     who: str,
     words: Bindings,

@@ -324,7 +324,12 @@ class EvidenceManifest(Frozen):
     bindings: dict[str, Sha256]
     diff_text: str
     test_log_text: str
-    bundle_uri: str | None = None
+    statement_uri: str | None = Field(
+        default=None, description="the stored statement about all this; a bundle starts from it"
+    )
+    signed_by: Sha256 | None = Field(
+        default=None, description="id of the key that signed the statement; None: nobody did"
+    )
     digest: Sha256
 
 
@@ -500,9 +505,11 @@ class WorkspaceService(Protocol):
         run: RunPin,
         candidate: Candidate,
         report: TestReport,
-        bindings: Mapping[str, Sha256],
+        documents: Mapping[str, bytes],
+        *,
+        lineage: Mapping[str, str],
     ) -> EvidenceManifest:
-        """Bind diff, report, logs and what the caller adds into one digest."""
+        """Bind diff, report, logs and the caller's documents (plan, policy, …) into one digest."""
         ...
 
     async def verify_evidence(

@@ -74,12 +74,11 @@ async def build_evidence(
 def manifest_digest(manifest: EvidenceManifest) -> Sha256:
     """Return the digest over everything in a manifest that names one execution.
 
-    The excerpts are left out: they follow from the bytes whose digests are in it. So is the URI of
-    the bundle, which is made from the manifest.
+    The excerpts are left out: they follow from the bytes whose digests are in it. So is what is
+    said of the statement, which is made from the manifest.
     """
-    return evidence_digest(
-        manifest.model_dump(exclude={"diff_text", "test_log_text", "bundle_uri", "digest"})
-    )
+    left_out = {"diff_text", "test_log_text", "statement_uri", "signed_by", "digest"}
+    return evidence_digest(manifest.model_dump(exclude=left_out))
 
 
 async def verify_evidence(
@@ -92,12 +91,14 @@ async def verify_evidence(
 ) -> tuple[str, ...]:
     """Recompute every digest from the stored bytes; return the broken links, a sentence each.
 
-    The links: candidate, diff, report, junit, log, evidence. Empty: all hold.
+    The links: candidate, diff, report, junit, log, each binding by its name (plan, policy, …),
+    evidence. Empty: all hold.
     """
     broken = [*_decide_candidate(candidate, report, manifest)]
     broken += await _load_diff_problems(run, manifest, artifacts)
     broken += await _load_report_problems(run, report, manifest, artifacts)
     broken += await _load_log_problems(run, report, manifest, artifacts)
+    broken += await _load_binding_problems(run, manifest, artifacts)
     if manifest_digest(manifest) != manifest.digest:
         broken.append("evidence: the manifest's digest is not that of its content")
     return tuple(broken)
@@ -184,6 +185,18 @@ async def _load_log_problems(
     if manifest.test_log_text != logs_excerpt(logs):
         return ["log: the excerpt is not from the stored logs"]
     return []
+
+
+async def _load_binding_problems(
+    run: RunPin, manifest: EvidenceManifest, artifacts: ArtifactStore
+) -> list[str]:
+    broken = []
+    for name, digest in manifest.bindings.items():
+        try:
+            await artifacts.get(run.repo.id, run.run_id, digest)
+        except ArtifactMissing:
+            broken.append(f"{name}: the stored bytes are missing or not what they were")
+    return broken
 
 
 def diff_excerpt(diff: bytes) -> str:

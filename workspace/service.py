@@ -16,7 +16,7 @@ from pathlib import Path
 
 from workspace.answers import tree_map
 from workspace.base_runs import BaseRuns
-from workspace.bundle import BUNDLE_MEDIA_TYPE, build_bundle
+from workspace.bundle import store_statement
 from workspace.candidate import PACK_MEDIA_TYPE, Composer
 from workspace.contracts import (
     Artifact,
@@ -34,7 +34,6 @@ from workspace.contracts import (
     RunId,
     RunPin,
     Scope,
-    Sha256,
     Suite,
     TestReport,
     WorkerRecord,
@@ -92,7 +91,7 @@ class Workshop:
             artifacts: Keeps diffs, logs, packs and bundles.
             sandbox: Runs commands and suites; it stays the caller's to close.
             progress: Hears what happens.
-            signer: Signs bundles; without it evidence has none.
+            signer: Signs what is said of a candidate; without it bundles are unsigned.
             allow_loopback_http: On the stage only: Git may speak plain HTTP to this machine.
         """
         self._data = data_dir
@@ -305,17 +304,26 @@ class Workshop:
         run: RunPin,
         candidate: Candidate,
         report: TestReport,
-        bindings: Mapping[str, Sha256],
+        documents: Mapping[str, bytes],
+        *,
+        lineage: Mapping[str, str],
     ) -> EvidenceManifest:
-        """Bind diff, report, logs and what the caller adds into one digest; signed with a key.
+        """Bind diff, report, logs and documents into one digest, and sign what is said of them.
 
-        With a signer, the bytes behind each binding must be stored as artifacts of the run.
+        Args:
+            run: What the run pinned.
+            candidate: What was tested.
+            report: What the suites did on it.
+            documents: What else led to it, by name: plan, policy, request, …; stored under the run.
+            lineage: What the run came from, as `workspace.bundle` says it.
         """
         await self.restore(run, candidate)
+        bindings = {
+            name: (await self._artifacts.put(run.repo.id, run.run_id, content, "text/plain")).sha256
+            for name, content in documents.items()
+        }
         manifest = await build_evidence(run, candidate, report, bindings, artifacts=self._artifacts)
-        if self._signer is None:
-            return manifest
-        bundle = await build_bundle(
+        statement = await store_statement(
             run,
             candidate,
             report,
@@ -323,9 +331,10 @@ class Workshop:
             artifacts=self._artifacts,
             trees=self._tree_store,
             signer=self._signer,
+            lineage=lineage,
         )
-        stored = await self._artifacts.put(run.repo.id, run.run_id, bundle, BUNDLE_MEDIA_TYPE)
-        return manifest.model_copy(update={"bundle_uri": stored.uri})
+        signed_by = self._signer.key_id if self._signer else None
+        return manifest.model_copy(update={"statement_uri": statement.uri, "signed_by": signed_by})
 
     async def verify_evidence(
         self, run: RunPin, candidate: Candidate, report: TestReport, manifest: EvidenceManifest

@@ -74,6 +74,11 @@ class Signer:
         }
 
 
+def unsigned_envelope(payload: bytes, payload_type: str) -> dict[str, Any]:
+    """Return the DSSE envelope of a payload that nobody signs."""
+    return {"payload": encode_base64(payload), "payloadType": payload_type, "signatures": []}
+
+
 def key_id(public_key: bytes) -> Sha256:
     """Return the name of a public key: the SHA-256 of its 32 bytes."""
     return sha256_hex(public_key)
@@ -123,6 +128,22 @@ def parse_public_keys(text: str) -> tuple[bytes, ...]:
     if [key_id(key) for key in found] != [named for named, _ in keys]:
         raise KeyUnreadable
     return found
+
+
+def open_unsigned(envelope: dict[str, Any], payload_type: str) -> bytes:
+    """Return an envelope's payload when it says that nobody signed it.
+
+    Raises:
+        SignatureBroken: There is a signature, or the envelope is not one of ours.
+    """
+    try:
+        payload = decode_base64(envelope["payload"])
+        of_ours = (envelope["payloadType"], envelope["signatures"]) == (payload_type, [])
+    except (KeyError, TypeError, ValueError):
+        raise SignatureBroken from None
+    if not of_ours:
+        raise SignatureBroken
+    return payload
 
 
 def open_envelope(envelope: dict[str, Any], payload_type: str, public_key: bytes) -> bytes:

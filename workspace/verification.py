@@ -32,7 +32,13 @@ from workspace.digest import canonical_json, sha256_hex
 from workspace.evidence import diff_excerpt, logs_excerpt, manifest_digest
 from workspace.execution import read_outcomes
 from workspace.report import ReportDocument, build_report
-from workspace.signing import SignatureBroken, decode_base64, key_id, open_envelope
+from workspace.signing import (
+    SignatureBroken,
+    decode_base64,
+    key_id,
+    open_envelope,
+    open_unsigned,
+)
 
 MAX_BUNDLE_BYTES: Final = 512 * 1024 * 1024
 
@@ -52,7 +58,7 @@ class Verdict(Frozen):
     """What is to be said of a bundle.
 
     `valid`: every link holds, signed by a pinned key. `consistent`: every link holds, and nobody
-    said which key to trust. `broken`: `link` is the first that does not hold.
+    said which key to trust, or nobody signed. `broken`: `link` is the first that does not hold.
     """
 
     status: Literal["valid", "consistent", "broken"]
@@ -75,7 +81,7 @@ class _Opened:
 
     statement: dict[str, Any]
     files: Mapping[str, bytes]
-    public_key: bytes
+    public_key: bytes | None
 
     @property
     def claims(self) -> dict[str, Any]:
@@ -107,9 +113,16 @@ def verify_bundle(
             _run_check(decide, opened)
     except _Broken as broken:
         return Verdict(status="broken", link=broken.link, sentence=broken.sentence)
+    return _holds(opened, pinned=bool(pinned_keys))
+
+
+def _holds(opened: _Opened, *, pinned: bool) -> Verdict:
+    if opened.public_key is None:
+        sentence = "consistent, unsigned: the server that made it has no signing key"
+        return Verdict(status="consistent", sentence=sentence, claims=opened.claims)
     return Verdict(
-        status="valid" if pinned_keys else "consistent",
-        sentence="every link holds" if pinned_keys else "consistent, signer unknown",
+        status="valid" if pinned else "consistent",
+        sentence="every link holds" if pinned else "consistent, signer unknown",
         key_id=key_id(opened.public_key),
         claims=opened.claims,
     )
@@ -129,15 +142,20 @@ def _run_check(decide: Callable[[_Opened], None], opened: _Opened) -> None:
 def _open(content: bytes, pinned_keys: Collection[bytes]) -> _Opened:
     bundle = _parse(content)
     try:
-        public_key = decode_base64(bundle["publicKey"])
+        named_key = bundle["publicKey"]
+        public_key = None if named_key is None else decode_base64(named_key)
         files = {name: decode_base64(text) for name, text in bundle["files"].items()}
         envelope = bundle["envelope"]
     except (KeyError, TypeError, ValueError, AttributeError):
         raise _Broken("bundle", "a part of the bundle is missing or damaged") from None
     if pinned_keys and public_key not in pinned_keys:
-        raise _Broken("signature", "signed by a key that is not pinned")
+        by = "nobody" if public_key is None else f"key {key_id(public_key)[:16]}"
+        raise _Broken("signature", f"signed by {by}, not by a key that is pinned")
     try:
-        payload = open_envelope(envelope, STATEMENT_MEDIA_TYPE, public_key)
+        if public_key is None:
+            payload = open_unsigned(envelope, STATEMENT_MEDIA_TYPE)
+        else:
+            payload = open_envelope(envelope, STATEMENT_MEDIA_TYPE, public_key)
         statement = json.loads(payload)
     except (SignatureBroken, ValueError):
         raise _Broken("signature", "the signature does not hold") from None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from bot.bindings import check_envelope
+from bot.bindings import check_envelope, check_policy
 from bot.contracts import CandidateEnvelope, Ending, Outcome, RoundResult
 from bot.errors import BotError
 from bot.gate import Approved, BaseMoved, Landed, MergedElsewhere, Verdict
@@ -118,6 +118,7 @@ async def check_stored(live: LiveRun, envelope: CandidateEnvelope) -> None:
     report = await live.pieces.demand(f"report:{round}", TestReport)
     evidence = await live.pieces.demand(f"evidence:{round}", EvidenceManifest)
     check_envelope(envelope, candidate, report, evidence)
+    check_policy(evidence, live.request)
     broken = await live.workshop.verify_evidence(live.pin, candidate, report, evidence)
     if broken:
         raise EvidenceBroken("The stored evidence does not hold: " + " ".join(broken))

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from bot.agents import reducer, reviewer
 from bot.agents.briefs import CandidateBrief
 from bot.agents.conversation import ReviewRole
-from bot.agents.prompts import prompts_digest
-from bot.bindings import check_evidence, check_report, check_words
+from bot.agents.prompts import prompts_document
+from bot.bindings import check_evidence, check_policy, check_report, check_words
 from bot.contracts import (
     CandidateEnvelope,
     ReviewOutput,
@@ -24,7 +24,7 @@ from bot.contracts import (
 from bot.live import LiveRun, side_by_side
 from bot.steps.brief import candidate_brief, nearest_guidance, run_brief
 from workspace.contracts import Candidate, EvidenceManifest, Suite, TestReport, shown_path
-from workspace.digest import canonical_digest
+from workspace.digest import canonical_json
 
 
 async def prove_and_judge(
@@ -67,19 +67,28 @@ async def bind_evidence(
     live: LiveRun, plan: WorkflowPlan, candidate: Candidate, report: TestReport
 ) -> EvidenceManifest:
     """Bind diff, report, logs, plan, policy and request into one digest."""
-    bindings = {
-        "plan": canonical_digest(plan.model_dump(mode="json")),
-        "policy": live.request.policy_sha256,
-        "request": canonical_digest(live.request.model_dump(mode="json")),
-        "prompts": prompts_digest(),
+    documents = {
+        "plan": canonical_json(plan.model_dump(mode="json")),
+        "policy": str(live.run.request["policy"]).encode(),
+        "request": canonical_json(live.request.model_dump(mode="json")),
+        "prompts": prompts_document(),
     }
     evidence = await live.pieces.once(
         f"evidence:{candidate.round}",
         EvidenceManifest,
-        lambda: live.workshop.evidence(live.pin, candidate, report, bindings),
+        lambda: live.workshop.evidence(
+            live.pin, candidate, report, documents, lineage=lineage_of(live)
+        ),
     )
     check_evidence(evidence, candidate, report)
+    check_policy(evidence, live.request)
     return evidence
+
+
+def lineage_of(live: LiveRun) -> dict[str, str]:
+    """Return which run this one followed and how, for example `{"revision": "<run id>"}`."""
+    parent = live.run.parent_run_id
+    return {} if parent is None else {str(live.run.request.get("kind", "follows")): parent}
 
 
 async def summarise(live: LiveRun, brief: CandidateBrief) -> SynthesisOutput:

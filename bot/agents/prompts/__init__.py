@@ -7,6 +7,7 @@ that a reader of its evidence can tell which words produced it.
 from __future__ import annotations
 
 import hashlib
+import json
 from functools import cache
 from importlib import resources
 from typing import Final, Literal
@@ -26,10 +27,13 @@ def load_prompt(name: PromptName) -> str:
 
 
 @cache
+def prompts_document() -> bytes:
+    """All prompts by name, as JSON: what evidence keeps of the words agents were given."""
+    texts: dict[str, str] = {name: load_prompt(name) for name in NAMES}
+    return json.dumps(texts, ensure_ascii=False, sort_keys=True).encode()
+
+
+@cache
 def prompts_digest() -> str:
-    """SHA-256 over the names and texts of all prompts, in hexadecimal."""
-    digest = hashlib.sha256()
-    for name in NAMES:
-        text = load_prompt(name).encode()
-        digest.update(f"{name}\0{len(text)}\0".encode() + text)
-    return digest.hexdigest()
+    """SHA-256 of that document, in hexadecimal."""
+    return hashlib.sha256(prompts_document()).hexdigest()

@@ -19,7 +19,13 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.signer import SSlibKey
 
 from tests.integration.proof.scenario import FIX, REPOSITORY, RUN, TINY, TINY_FILES, Proof
-from workspace.bundle import STATEMENT_MEDIA_TYPE, build_bundle, encode_bundle
+from workspace.bundle import (
+    STATEMENT_MEDIA_TYPE,
+    encode_bundle,
+    load_bundle,
+    seal_statement,
+    store_statement,
+)
 from workspace.contracts import EvidenceManifest, TestReport
 from workspace.digest import canonical_json, sha256_hex
 from workspace.evidence import build_evidence, verify_evidence
@@ -48,7 +54,7 @@ class Made:
         self.proof = proof
         self.report = report
         self.manifest = manifest
-        self.bundle = b""
+        self.bundle = self.unsigned = b""
 
     async def broken(self, **changes: Any) -> tuple[str, ...]:
         report = changes.get("report", self.report)
@@ -79,17 +85,22 @@ async def made(tmp_path_factory: pytest.TempPathFactory, sandbox: Sandbox) -> Ma
         proof.pin, proof.candidate, report, bound, artifacts=proof.artifacts
     )
     made = Made(proof, report, manifest)
-    made.bundle = await build_bundle(
-        proof.pin,
-        proof.candidate,
-        report,
-        manifest,
-        artifacts=proof.artifacts,
-        trees=proof.repository,
-        signer=SIGNER,
-        lineage={"revises": "run00000"},
-    )
+    made.bundle, made.unsigned = [await bundle_of(made, signer) for signer in (SIGNER, None)]
     return made
+
+
+async def bundle_of(made: Made, signer: Signer | None) -> bytes:
+    statement = await store_statement(
+        made.proof.pin,
+        made.proof.candidate,
+        made.report,
+        made.manifest,
+        artifacts=made.proof.artifacts,
+        trees=made.proof.repository,
+        signer=signer,
+        lineage={"revision": "run00000"},
+    )
+    return await load_bundle(statement.uri, made.proof.artifacts)
 
 
 # --- evidence -------------------------------------------------------------------------------------
@@ -114,7 +125,7 @@ async def test_the_same_bindings_give_the_same_evidence(made: Made) -> None:
     assert again == made.manifest
 
 
-@pytest.mark.parametrize("link", ["diff", "report", "junit", "log"])
+@pytest.mark.parametrize("link", ["diff", "report", "junit", "log", "plan", "policy"])
 async def test_changed_bytes_break_their_link(made: Made, link: str) -> None:
     """Bytes changed or lost in the store are named by what they were."""
     suite = made.report.suites[0]
@@ -124,6 +135,7 @@ async def test_changed_bytes_break_their_link(made: Made, link: str) -> None:
         "report": made.report.artifact_uri.rsplit("/", 1)[1],
         "junit": suite.junit.sha256,
         "log": suite.log.sha256,
+        **made.manifest.bindings,
     }[link]
     path = made.stored(digest)
     kept = path.read_bytes()
@@ -198,7 +210,7 @@ def test_a_bundle_is_valid_by_its_bytes_alone(made: Made) -> None:
     verdict = check(made.bundle, expected=expected)
     assert (verdict.status, verdict.key_id) == ("valid", SIGNER.key_id)
     assert verdict.claims
-    assert verdict.claims["lineage"] == {"revises": "run00000"}
+    assert verdict.claims["lineage"] == {"revision": "run00000"}
     assert verdict.claims["testReportDigest"] == made.report.digest
 
 
@@ -206,6 +218,28 @@ def test_without_a_pinned_key_the_signer_is_unknown(made: Made) -> None:
     """Nobody said which key to trust: consistent is all that can be said."""
     verdict = verify_bundle(made.bundle)
     assert (verdict.status, verdict.sentence) == ("consistent", "consistent, signer unknown")
+
+
+def test_a_bundle_nobody_signed_says_so(made: Made) -> None:
+    """Without a key every digest can still be checked; to a reader who pins one it is refused."""
+    verdict = verify_bundle(made.unsigned)
+    assert (verdict.status, verdict.key_id) == ("consistent", None)
+    assert "unsigned" in verdict.sentence
+    assert (check(made.unsigned).status, check(made.unsigned).link) == ("broken", "signature")
+    stripped = json.loads(made.bundle) | {"publicKey": None}
+    assert verify_bundle(canonical_json(stripped)).link == "signature"
+
+
+async def test_a_bundle_without_its_plan_names_it(made: Made) -> None:
+    """Bytes that are gone from the store are missing from the bundle, and named by their link."""
+    path = made.stored(made.manifest.bindings["plan"])
+    kept = path.read_bytes()
+    path.write_bytes(b"another plan")
+    try:
+        bundle = await bundle_of(made, SIGNER)
+    finally:
+        path.write_bytes(kept)
+    assert check(bundle).link == "plan"
 
 
 def test_other_tools_read_the_envelope(made: Made) -> None:
@@ -265,7 +299,7 @@ def rewritten(made: Made, signer: Signer | None, change: Change) -> bytes:
     }
     change(parts)
     if signer:
-        return encode_bundle(signer, parts["statement"], parts["files"])
+        return encode_bundle(seal_statement(signer, parts["statement"]), parts["files"])
     bundle["files"] = {name: encode_base64(content) for name, content in parts["files"].items()}
     bundle["envelope"]["payload"] = encode_base64(canonical_json(parts["statement"]))
     return canonical_json(bundle)
