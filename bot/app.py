@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI, Response
@@ -19,7 +20,9 @@ from bot.settings import Settings, load_settings
 from bot.store.database import Database
 from bot.store.inbox import PostgresInbox
 from bot.store.opened import open_database
+from bot.store.signing_keys import KEYS_PATH, SigningKeys
 from webhooks.server import webhook_router
+from workspace.signing import public_key_document
 
 DRAIN_SECONDS = 10
 
@@ -35,6 +38,14 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
 
     app = FastAPI(title="Ultracode bot", lifespan=lifespan, docs_url=None, redoc_url=None)
     app.include_router(webhook_router(secrets=settings.webhook_secrets(), inbox=inbox))
+
+    keys = SigningKeys(database)
+
+    @app.get(KEYS_PATH, include_in_schema=False)
+    async def signing_keys(response: Response) -> dict[str, Any]:
+        """The public keys that evidence of this server was ever signed with, newest first."""
+        response.headers["Cache-Control"] = "public, max-age=300"
+        return public_key_document(await keys.load_all())
 
     @app.get("/healthz", include_in_schema=False)
     async def healthz() -> dict[str, str]:

@@ -9,11 +9,16 @@ import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from bot.errors import BotError
+
+if TYPE_CHECKING:
+    from bot.proof import StoredProof
+    from workspace.verification import Verdict
 
 T = TypeVar("T")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -88,12 +93,46 @@ def show_run(run_id: str, *, as_json: Json = False) -> None:
 @policy.command("check")
 def check_policy(path: str = ".github/ultracode.yml") -> None:
     """Check a policy file; every problem is named with its line."""
-    from pathlib import Path
-
     from bot.policy import parse_policy
 
     parse_policy(Path(path).read_bytes())
     print(f"{path} is a valid policy.")
+
+
+@app.command()
+def bundle(
+    wanted: Annotated[str, typer.Argument(metavar="RUN|SHA", help="A run id or a commit.")],
+    out: Annotated[Path, typer.Option(help="Where to write the file.")],
+) -> None:
+    """Write the evidence bundle of a run or commit: all that a stranger needs to verify it."""
+    proof = stored_proof(wanted)
+    out.write_bytes(proof.bundle)
+    print(f"{out}: the evidence of {proof.expected.candidate_sha}")
+
+
+@app.command()
+def verify(
+    wanted: Annotated[str, typer.Argument(metavar="BUNDLE|SHA", help="A file, run or commit.")],
+    *,
+    key: Annotated[
+        Path | None, typer.Option(help="Trust this public key, or keys file, and no other.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Recompute every digest of a bundle: a file offline, a run or commit from this server's store.
+
+    Exit code 0: valid, signed by a key that --key names. 1: a link is broken, and is named.
+    3: consistent, with nobody known to vouch for it.
+    """
+    from bot.proof import verify_file, verify_proof
+
+    file = Path(wanted)
+    verdict = verify_file(file, key) if file.is_file() else verify_proof(stored_proof(wanted), key)
+    if as_json:
+        print(verdict.model_dump_json())
+    else:
+        print("\n".join(shown_verdict(verdict)))
+    raise typer.Exit({"valid": 0, "broken": 1, "consistent": 3}[verdict.status])
 
 
 # --- inside -------------------------------------------------------------------------------------
@@ -111,6 +150,26 @@ def with_database(look: Callable[[Any], Awaitable[T]]) -> T:
             return await look(store)
 
     return asyncio.run(opened())
+
+
+def stored_proof(wanted: str) -> StoredProof:
+    """Return the bundle of a run or commit out of the store."""
+    from bot.proof import artifacts_of, load_proof
+    from bot.settings import load_settings
+
+    artifacts = artifacts_of(load_settings())
+    return with_database(lambda store: load_proof(store, artifacts, wanted))
+
+
+def shown_verdict(verdict: Verdict) -> list[str]:
+    """Return a verdict for people: first what it is, then what it is about."""
+    if verdict.status == "broken":
+        return [f"broken: {verdict.link}: {verdict.sentence}"]
+    claims = verdict.claims or {}
+    about = ("repositoryId", "runId", "baseRef", "originalBaseSha", "evidenceDigest", "sandbox")
+    head = "valid: every link holds" if verdict.status == "valid" else verdict.sentence
+    signer = [f"{'signed by key':<20}{verdict.key_id}"] if verdict.key_id else []
+    return [head, *signer, *(f"{name:<20}{claims[name]}" for name in about)]
 
 
 def show(value: Any, *, as_json: bool) -> None:

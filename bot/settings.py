@@ -29,6 +29,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from bot.errors import SettingsError
+from workspace.signing import KeyUnreadable, Signer
 
 AgentRole = Literal["planner", "worker", "reducer", "verifier", "refuter"]
 
@@ -187,7 +188,9 @@ class Settings(BaseSettings):
     jwt_audience: str | None = Field(None, description="Give the audience API tokens must name.")
     jwt_issuer: str | None = Field(None, description="Give the issuer API tokens must name.")
     ultracode_signing_key: SecretStr | None = Field(
-        None, description="Give the Ed25519 private key (PEM) that signs evidence."
+        None,
+        description="Give an Ed25519 private key in PEM, as `openssl genpkey -algorithm ed25519` "
+        "makes one, or leave it out: evidence is unsigned then.",
     )
     otel_exporter_otlp_endpoint: Url | None = Field(
         None, description="Give the address of an OTLP collector."
@@ -283,6 +286,20 @@ class Settings(BaseSettings):
             raise _missing("github_webhook_secret")
         both = (self.github_webhook_secret, self.github_webhook_secret_previous)
         return tuple(secret for secret in both if secret is not None)
+
+    def signer(self) -> Signer | None:
+        """What workers sign evidence with; None without a key.
+
+        Raises:
+            SettingsError: ULTRACODE_SIGNING_KEY is no Ed25519 key.
+        """
+        if self.ultracode_signing_key is None:
+            return None
+        try:
+            text = self.ultracode_signing_key.get_secret_value()
+            return Signer.parse(text.replace("\\n", "\n"))
+        except KeyUnreadable:
+            raise _wrong("ultracode_signing_key", "it holds no Ed25519 private key") from None
 
     def model(self, role: AgentRole) -> ModelSettings:
         """The model of one role: its own variable, else AGENT_MODEL_ID.

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import structlog
-from obstore.store import from_url
 
 from bot.advance import advance, clean_up, give_up
 from bot.agents.model import Models
@@ -22,6 +21,7 @@ from bot.github.marks import Marks
 from bot.github.port import RateLimited
 from bot.intake.door import handle_delivery
 from bot.observability import configure_logging
+from bot.proof import artifacts_of
 from bot.queue import Queue
 from bot.recovery import reconcile_forever
 from bot.services import Services
@@ -33,12 +33,12 @@ from bot.store.inbox import Deliveries
 from bot.store.opened import open_database
 from bot.store.pieces import Pieces
 from bot.store.runs import RunStore
+from bot.store.signing_keys import SigningKeys
 from bot.tokens import InstallationCredentials
 from bot.workflow import open_workflow_store
-from workspace.artifacts import FolderArtifacts, ObjectArtifacts
-from workspace.contracts import ArtifactStore
 from workspace.sandbox.choice import choose_sandbox
 from workspace.service import Workshop
+from workspace.signing import Signer
 
 log = structlog.get_logger()
 
@@ -104,7 +104,12 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         credentials = InstallationCredentials(github)
         models = Models(settings.model)
         kept.push_async_callback(models.aclose)
-        workshop = await kept.enter_async_context(open_workshop(settings, credentials))
+        signer = settings.signer()
+        if signer is None:
+            log.warning("evidence is unsigned: ULTRACODE_SIGNING_KEY is not set")
+        else:
+            await SigningKeys(database).record(signer.public_key)
+        workshop = await kept.enter_async_context(open_workshop(settings, credentials, signer))
         yield Services(
             settings=settings,
             database=database,
@@ -125,7 +130,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
 
 @asynccontextmanager
 async def open_workshop(
-    settings: Settings, credentials: InstallationCredentials
+    settings: Settings, credentials: InstallationCredentials, signer: Signer | None
 ) -> AsyncIterator[Workshop]:
     """Open the workshop over the strongest sandbox there is.
 
@@ -138,6 +143,7 @@ async def open_workshop(
         credentials=credentials,
         artifacts=artifacts_of(settings),
         sandbox=sandbox,
+        signer=signer,
         allow_loopback_http=settings.github_api_url.startswith("http://127.0.0.1:"),
     )
     try:
@@ -145,13 +151,6 @@ async def open_workshop(
     finally:
         await workshop.close()
         await sandbox.close()
-
-
-def artifacts_of(settings: Settings) -> ArtifactStore:
-    """Return where artifacts are kept: an object store where one is named, else a folder."""
-    if settings.artifacts_url is None:
-        return FolderArtifacts(settings.data_dir / "artifacts")
-    return ObjectArtifacts(from_url(settings.artifacts_url))
 
 
 def prices_of(settings: Settings) -> Prices:

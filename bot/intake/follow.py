@@ -16,6 +16,7 @@ from bot.live_run import open_run
 from bot.services import Services
 from bot.store.fence import holding
 from bot.store.runs import Claim, Run
+from bot.store.signing_keys import KEYS_PATH
 from bot.store.tables import RunState
 from bot.view import load_view
 from webhooks.commands import Refresh, Revise
@@ -87,7 +88,9 @@ async def verify(services: Services, run: Run | None, sha: str | None) -> str:
     report = await live.pieces.demand(f"report:{shown.round}", TestReport)
     evidence = await live.pieces.demand(f"evidence:{shown.round}", EvidenceManifest)
     broken = await services.workshop.verify_evidence(live.pin, candidate, report, evidence)
-    return messages.verify_message(view, shown, broken)
+    public_url = services.settings.public_url
+    keys_url = f"{public_url.rstrip('/')}{KEYS_PATH}" if public_url else None
+    return messages.verify_message(view, shown, broken, keys_url=keys_url)
 
 
 async def look_at(services: Services, run: Run) -> LiveRun:

@@ -4,17 +4,18 @@ Why: webhooks name issues, pull requests, branches and commits; handlers need th
 The reconciler needs those that were left behind. Nothing here writes.
 """
 
+import re
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, func, select, text
+from sqlalchemy import ColumnElement, Row, case, false, func, or_, select, text
 
 from bot.errors import RunNotFound
 from bot.store.database import Database, Transaction
 from bot.store.run_records import AuditEvent, Run, Usage, run_of
-from bot.store.tables import ACTIVE_STATES, LIVE_STATES, QUEUED, RunState, events, runs
+from bot.store.tables import ACTIVE_STATES, LIVE_STATES, QUEUED, RunState, events, pieces, runs
 
 
 class RunQueries:
@@ -77,6 +78,27 @@ class RunQueries:
         return await self._all(
             runs.c.repository_id == repository_id, runs.c.candidate_sha == candidate_sha, tx=tx
         )
+
+    async def evidence_of(self, wanted: str) -> tuple[Run, Any] | None:
+        """The newest evidence of a run (by its id) or of a commit (7 to 40 hexadecimal digits).
+
+        A run has evidence for each round; so every candidate it ever showed is found. Of several
+        runs with one candidate the newest counts.
+        """
+        evidence = pieces.c.key.like("evidence:%")
+        # The key is looked at first: other pieces may hold NUL, which `->>` cannot read.
+        sha = case((evidence, pieces.c.value["candidate_sha"].as_string()))
+        is_sha = re.fullmatch(r"[0-9a-f]{7,40}", wanted)
+        of_commit = sha.startswith(wanted) if is_sha else false()
+        found = (
+            select(pieces.c.run_id, pieces.c.value)
+            .where(evidence, or_(pieces.c.run_id == wanted, of_commit))
+            .order_by(pieces.c.created_at.desc())
+            .limit(1)
+        )
+        async with self._database.begin() as tx:
+            row = (await tx.execute(found)).first()
+            return None if row is None else (await self.get(row.run_id, tx=tx), row.value)
 
     async def in_states(
         self,

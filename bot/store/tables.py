@@ -1,10 +1,10 @@
 """Our tables. In: nothing. Out: SQLAlchemy tables, and the words their columns use.
 
-Why: the five tables of the design, beside those of procrastinate and Agno. Everything is keyed on
-GitHub's numeric ids, never on names. Times are the database's, so that a wrong clock on one machine
-decides nothing. JSON columns are `json`, not `jsonb`: what models and Git say may hold NUL and lone
-surrogates, which only `json` keeps as they are. `bot/store/migrations` creates the tables; a test
-holds both to be the same.
+Why: the tables of the design, and the keys evidence was signed with, beside those of procrastinate
+and Agno. Everything is keyed on GitHub's numeric ids, never on names. Times are the database's, so
+that a wrong clock on one machine decides nothing. JSON columns are `json`, not `jsonb`: what models
+and Git say may hold NUL and lone surrogates, which only `json` keeps as they are.
+`bot/store/migrations` creates the tables; a test holds both to be the same.
 """
 
 from enum import StrEnum
@@ -206,6 +206,14 @@ effects: Final = Table(
     _time("created_at"),
     Column("confirmed_at", DateTime(timezone=True)),
     Index("effects_kind_external_id", "kind", "external_id"),
+)
+
+signing_keys: Final = Table(
+    "signing_keys",
+    metadata,
+    Column("key_id", Text, primary_key=True),
+    Column("public_key", LargeBinary, nullable=False),
+    _time("first_used_at"),
 )
 
 events: Final = Table(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
+import secrets
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +18,13 @@ from evals.demo import make_repository
 from evals.drive import commit_all
 from evals.people import Json, Person
 from evals.scripted_model import Script, ScriptedModel, parse_script, running
-from evals.stage import Stage, stage
+from evals.stage import ULTRACODE, Stage, stage
 from evals.story import ENDED, Story
 from tests.acceptance.plays import CART, MONEY
 
 REPOSITORIES = 60
 GREEN_REPOSITORIES = 12
+COMMANDS = itertools.count()
 
 
 @dataclass
@@ -114,6 +117,12 @@ class Shop:
         async with Database(self.stage.environment["DATABASE_URL"], pool_size=1) as database:
             return await shown_run(database, run_id)
 
+    async def ultracode(self, *words: str) -> tuple[int, str]:
+        """Type a command where the server runs; return its exit code and what it printed."""
+        name = f"ultracode-{next(COMMANDS)}"
+        typed = await self.stage.start(name, *ULTRACODE, *words)
+        return await typed.process.wait(), typed.log.read_text()
+
     async def run_of(self, issue: int) -> Json:
         """Return the newest run of an issue as `ultracode runs` shows it."""
         return await self.story.run_of(issue, self.repository)
@@ -155,6 +164,7 @@ async def world(
         "AGENT_MODEL_ID": "gpt-5.4-mini",
         "OPENAI_API_KEY": model.api_key,
         "OPENAI_BASE_URL": model.base_url,
+        "ULTRACODE_SIGNING_KEY": base64.b64encode(secrets.token_bytes(32)).decode(),
     }
     async with stage(hosted, Path("unused"), folder=folder, provider=provider) as opened:
         yield opened

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import httpx
+
 from tests.acceptance.conftest import Shop
 from tests.acceptance.plays import edit, good_fix, judged, plan, play, task, work, write
 
@@ -93,11 +98,31 @@ async def test_retry_starts_a_failed_run_anew(shop: Shop) -> None:
     assert (await shop.run_of(issue))["run_id"] != failed["run_id"]
 
 
-async def test_verify_shows_the_chain(shop: Shop) -> None:
-    """`/ultracode verify` recomputes the chain of the candidate and shows it link by link."""
+async def test_verify_shows_the_chain(shop: Shop, tmp_path: Path) -> None:
+    """`/ultracode verify` shows the chain link by link; anybody checks its bundle offline."""
     shop.play(good_fix())
     issue = await shop.ask()
     pull = await shop.ready()
     await shop.writer.comment(issue, "/ultracode verify")
     words = await shop.said(issue, "they agree", "evidence")
-    assert pull["head"]["sha"] in words
+    candidate = pull["head"]["sha"]
+    assert f"ultracode bundle {candidate} --out" in words
+
+    bundle, keys = tmp_path / "bundle.json", tmp_path / "keys.json"
+    assert (await shop.ultracode("bundle", candidate, "--out", str(bundle)))[0] == 0
+    async with httpx.AsyncClient() as web:
+        url = f"http://127.0.0.1:{shop.stage.web_port}/.well-known/ultracode-keys.json"
+        published = (await web.get(url)).json()
+    keys.write_text(json.dumps(published))
+    key_id = published["keys"][0]["keyid"]
+    assert key_id in words
+
+    code, told = await shop.ultracode("verify", str(bundle), "--key", str(keys))
+    assert (code, told.splitlines()[0]) == (0, "valid: every link holds")
+    assert (await shop.ultracode("verify", candidate[:10], "--key", str(keys)))[0] == 0
+    assert (await shop.ultracode("verify", str(bundle)))[0] == 3, "who signed it is not known"
+    files = json.loads(bundle.read_bytes())["files"]
+    assert {"bound/plan", "bound/policy", "bound/request", "bound/prompts"} <= files.keys()
+    bundle.write_bytes(bundle.read_bytes().replace(files["bound/plan"].encode(), b"e30="))
+    code, told = await shop.ultracode("verify", str(bundle), "--key", str(keys))
+    assert (code, told.split(":")[:2]) == (1, ["broken", " plan"])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bot.contracts import Ending
 from bot.github.escape import code
-from bot.github.messages.parts import paragraphs, sha, table
+from bot.github.messages.parts import link, paragraphs, sha, table
 from bot.store.runs import Run
 from bot.view import RoundView, RunView
 
@@ -35,8 +35,17 @@ def nothing_to_verify_message(wanted: str | None) -> str:
     return f"There is no evidence{which} here: no candidate came as far as its suites."
 
 
-def verify_message(view: RunView, shown: RoundView, broken: Sequence[str]) -> str:
-    """Show the chain of a candidate, link by link, as the stored bytes prove it."""
+def verify_message(
+    view: RunView, shown: RoundView, broken: Sequence[str], *, keys_url: str | None
+) -> str:
+    """Show the chain of a candidate, link by link, as the stored bytes prove it, and where to look.
+
+    Args:
+        view: The run.
+        shown: The round of the candidate.
+        broken: Links that do not hold, a sentence each.
+        keys_url: Where this server publishes its public keys, if people can reach it.
+    """
     candidate, report, evidence = shown.candidate, shown.report, shown.evidence
     if candidate is None or report is None or evidence is None:
         return nothing_to_verify_message(None)
@@ -58,6 +67,20 @@ def verify_message(view: RunView, shown: RoundView, broken: Sequence[str]) -> st
     return paragraphs(
         f"Run {code(view.run_id)}, candidate {sha(candidate.sha)}. {verdict}",
         table(("link", "SHA or SHA-256"), links),
+        bundle_sentence(candidate.sha, evidence.signed_by, keys_url=keys_url),
+    )
+
+
+def bundle_sentence(candidate_sha: str, signed_by: str | None, *, keys_url: str | None) -> str:
+    """Say where the bundle is to be had, who signed it, and how anybody checks it."""
+    file = f"{candidate_sha[:12]}.json"
+    signer = f"signed with key {code(signed_by)}" if signed_by else "unsigned: there is no key"
+    keys = f" The public keys are {link('published', keys_url)}." if signed_by and keys_url else ""
+    pinned = " --key KEYS.json" if signed_by else ""
+    return (
+        f"The bundle with all of it ({signer}) is written on the bot's server "
+        f"by {code(f'ultracode bundle {candidate_sha} --out {file}')}; anybody checks it offline "
+        f"with {code(f'ultracode verify {file}{pinned}')}.{keys}"
     )
 
 
