@@ -90,6 +90,21 @@ def show_run(run_id: str, *, as_json: Json = False) -> None:
     show(with_database(lambda store: shown_run(store, run_id)), as_json=as_json)
 
 
+@app.command()
+def doctor(
+    repository: Annotated[str | None, typer.Argument(help="owner/name, to look at it too.")] = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Look at settings, App, webhook, database, model and sandbox; say what to do."""
+    from bot.doctor.examine import examine
+    from bot.doctor.findings import exit_code, findings_object, shown_findings
+
+    findings = asyncio.run(examine(repository))
+    print(json.dumps(findings_object(findings)) if as_json else shown_findings(findings))
+    raise typer.Exit(exit_code(findings))
+
+
 @policy.command("check")
 def check_policy(path: str = ".github/ultracode.yml") -> None:
     """Check a policy file; every problem is named with its line."""

@@ -44,9 +44,16 @@ from bot.github.port import (
     NotFound,
     RateLimited,
     RepositoryFacts,
+    WebhookConfig,
 )
 from bot.github.repository import Repository
-from bot.github.wire import parse_app, parse_delivery, parse_installation, parse_repository
+from bot.github.wire import (
+    parse_app,
+    parse_delivery,
+    parse_installation,
+    parse_repository,
+    parse_webhook_config,
+)
 
 _Auth = AppAuthStrategy | TokenAuthStrategy
 _Result = TypeVar("_Result")
@@ -101,9 +108,18 @@ class GitHubClient:
         """See the port."""
         return await self.covered_repositories(Grant(installation_id, None, Purpose.LIST))
 
-    async def webhook_url(self) -> str | None:
+    async def installation_of(self, full_name: str) -> InstallationFacts | None:
         """See the port."""
-        return (await self._as_app("GET", "app/hook/config")).get("url") or None
+        owner, _, name = full_name.partition("/")
+        path = f"repos/{quote(owner, safe='')}/{quote(name, safe='')}/installation"
+        try:
+            return parse_installation(await self._as_app("GET", path))
+        except NotFound:
+            return None
+
+    async def webhook_config(self) -> WebhookConfig:
+        """See the port."""
+        return parse_webhook_config(await self._as_app("GET", "app/hook/config"))
 
     async def deliveries(self, *, since: datetime) -> tuple[HookDelivery, ...]:
         """See the port."""

@@ -119,6 +119,16 @@ class InstallationFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookConfig:
+    """Where and how GitHub sends this App's webhooks. `url` is None where none is set."""
+
+    url: str | None
+    content_type: str
+    signed: bool
+    verifies_tls: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HookDelivery:
     """One webhook delivery as GitHub remembers it (3 days; 7 on Enterprise Server)."""
 
@@ -582,8 +592,12 @@ class GitHubApp(Protocol):
         """Return the repositories an installation covers."""
         ...
 
-    async def webhook_url(self) -> str | None:
-        """Return where GitHub sends this App's webhooks."""
+    async def installation_of(self, full_name: str) -> InstallationFacts | None:
+        """Return the installation that covers `owner/name`, or None."""
+        ...
+
+    async def webhook_config(self) -> WebhookConfig:
+        """Return where and how GitHub sends this App's webhooks."""
         ...
 
     async def deliveries(self, *, since: datetime) -> tuple[HookDelivery, ...]:

@@ -31,6 +31,7 @@ from bot.github.port import (
     RequiredCheck,
     Review,
     Rule,
+    WebhookConfig,
 )
 
 Json = dict[str, Any]
@@ -94,6 +95,17 @@ def parse_installation(raw: Json) -> InstallationFacts:
         suspended=raw.get("suspended_at") is not None,
         permissions=dict(raw.get("permissions") or {}),
         events=tuple(raw.get("events") or ()),
+    )
+
+
+@_narrow
+def parse_webhook_config(raw: Json) -> WebhookConfig:
+    """The answer to `GET /app/hook/config`; a secret that is set is shown as asterisks."""
+    return WebhookConfig(
+        url=raw.get("url") or None,
+        content_type=raw.get("content_type") or "form",
+        signed=bool(raw.get("secret")),
+        verifies_tls=str(raw.get("insecure_ssl", "0")) == "0",
     )
 
 

@@ -310,7 +310,9 @@ async def test_deliveries_can_be_asked_for_again(
     await github.settle()
     newest = (await client.deliveries(since=since))[0]
     assert (newest.guid, newest.redelivery) == (delivery.guid, True)
-    assert await client.webhook_url() == "http://127.0.0.1:9/nobody"
+    config = await client.webhook_config()
+    assert (config.url, config.signed) == ("http://127.0.0.1:9/nobody", True)
+    assert (config.content_type, config.verifies_tls) == ("json", True)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""`ultracode doctor`: looks at everything the bot needs and says what to do about it."""
