@@ -34,6 +34,7 @@ from workspace.contracts import (
     SuiteId,
     WriteRules,
 )
+from workspace.registries import RegistryName
 
 __all__ = ["POLICY_PATH", "Policy", "PolicyError", "PolicyProblem", "parse_policy", "policy_digest"]
 
@@ -133,7 +134,7 @@ class SetupPolicy(_Section):
 
     run: Command
     inputs: Annotated[tuple[InputPath, ...], Field(max_length=50)] = ()
-    network: Annotated[tuple[Literal["python", "npm", "go", "rust"], ...], Field(max_length=4)] = ()
+    network: Annotated[tuple[RegistryName, ...], Field(max_length=5)] = ()
 
 
 class WritePolicy(_Section):

@@ -64,6 +64,7 @@ async def build_evidence(
         diff_digest=candidate.diff_digest,
         log_digests={suite.suite_id: suite.log.sha256 for suite in report.suites},
         bindings=dict(bindings),
+        diff_bytes=len(diff),
         diff_text=diff_excerpt(diff),
         test_log_text=logs_excerpt(logs),
         digest="0" * 64,
@@ -130,7 +131,7 @@ async def _load_diff_problems(
         diff = await artifacts.get(run.repo.id, run.run_id, manifest.diff_digest)
     except ArtifactMissing:
         return ["diff: the stored bytes are missing or not what they were"]
-    if manifest.diff_text != diff_excerpt(diff):
+    if (manifest.diff_bytes, manifest.diff_text) != (len(diff), diff_excerpt(diff)):
         return ["diff: the excerpt is not from the stored diff"]
     return []
 

@@ -5,13 +5,17 @@ code: policy chooses among registries, it cannot add one.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from workspace.errors import WorkspaceRefusal
 
 
 class RegistryUnknown(WorkspaceRefusal):
     """Policy names a registry that this server does not know."""
+
+
+#: The names policy may use; an unknown one is refused there, with the nearest.
+RegistryName = Literal["python", "npm", "go", "rust", "ruby"]
 
 
 class Rule(NamedTuple):

@@ -271,6 +271,7 @@ def _decide_evidence(opened: _Opened) -> None:
         ("candidate", manifest.base_sha, claims["baseSha"]),
         ("diff", manifest.diff_digest, claims["files"]["diff"]),
         ("diff", manifest.diff_uri, _uri(opened, "diff")),
+        ("diff", manifest.diff_bytes, len(opened.files["diff"])),
         ("diff", manifest.diff_text, diff_excerpt(opened.files["diff"])),
         ("report", manifest.test_report_digest, report.digest),
         ("report", manifest.test_artifact_uri, report.artifact_uri),

@@ -30,7 +30,8 @@ GUIDANCE_FILES: Final = 6
 MAP_LIMIT: Final = 40_000
 REQUEST_LIMIT: Final = 70_000
 LIST_LIMIT: Final = 30_000
-DIFF_LIMIT: Final = 80_000
+#: The whole of every diff that is not too large to review (`bot.steps.judge`), excerpt and escapes.
+DIFF_LIMIT: Final = 125_000
 LOG_LIMIT: Final = 40_000
 
 ReviewRole = Literal["verifier", "refuter"]

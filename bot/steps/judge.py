@@ -25,6 +25,7 @@ from bot.live import LiveRun, side_by_side
 from bot.steps.brief import candidate_brief, nearest_guidance, run_brief
 from workspace.contracts import Candidate, EvidenceManifest, Suite, TestReport, shown_path
 from workspace.digest import canonical_json
+from workspace.evidence import DIFF_EXCERPT_BYTES
 
 
 async def prove_and_judge(
@@ -33,15 +34,31 @@ async def prove_and_judge(
     """Test the candidate, bind the evidence, hear reducer, verifier and refuter, publish."""
     report = await test(live, plan, candidate)
     evidence = await bind_evidence(live, plan, candidate, report)
+    envelope = await judge(live, candidate, report, evidence, results)
+    await live.publisher.publish_round(candidate.round, passed=envelope.passed)
+    return envelope
+
+
+async def judge(
+    live: LiveRun,
+    candidate: Candidate,
+    report: TestReport,
+    evidence: EvidenceManifest,
+    results: Sequence[WorkerResult],
+) -> CandidateEnvelope:
+    """Hear reducer, verifier and refuter about a proved candidate; one too large fails unheard."""
+    too_large = too_large_to_review(evidence)
+    if too_large:
+        reason = " ".join([*suite_failures(report), too_large])
+        return seal(live, candidate, report, evidence, None, reason)
     guidance = await nearest_guidance(live, (file.path for file in candidate.changed_files))
     brief = candidate_brief(await run_brief(live), candidate, report, evidence, results, guidance)
     synthesis = await summarise(live, brief)
     verifier, refuter = await hear_reviewers(live, brief)
     for who, words in (("reducer", synthesis), ("verifier", verifier), ("refuter", refuter)):
         check_words(who, words, candidate, report, evidence)
-    envelope = seal(live, candidate, report, evidence, synthesis, (verifier, refuter))
-    await live.publisher.publish_round(candidate.round, passed=envelope.passed)
-    return envelope
+    reason = failure_of(report, verifier, refuter)
+    return seal(live, candidate, report, evidence, synthesis, reason)
 
 
 async def test(live: LiveRun, plan: WorkflowPlan, candidate: Candidate) -> TestReport:
@@ -119,11 +136,10 @@ def seal(
     candidate: Candidate,
     report: TestReport,
     evidence: EvidenceManifest,
-    synthesis: SynthesisOutput,
-    reviews: tuple[ReviewOutput, ReviewOutput],
+    synthesis: SynthesisOutput | None,
+    reason: str,
 ) -> CandidateEnvelope:
-    """Return what a reviewer will decide about: it passed only if suites and both agents say so."""
-    reason = failure_of(report, *reviews)
+    """Return what a reviewer will decide about; it passed when there is no reason against it."""
     return CandidateEnvelope(
         run_id=live.run_id,
         round=candidate.round,
@@ -142,8 +158,30 @@ def seal(
     )
 
 
+def too_large_to_review(evidence: EvidenceManifest) -> str:
+    """Return why nobody can review the candidate, in words; empty when its diff is shown whole.
+
+    A verdict about a part would read like one about the whole: no model is asked for it.
+    """
+    if evidence.diff_bytes <= DIFF_EXCERPT_BYTES:
+        return ""
+    return (
+        f"The candidate is too large to review: its diff has {evidence.diff_bytes:,} bytes, and "
+        f"reviewers are shown at most {DIFF_EXCERPT_BYTES:,}. Split the request into smaller ones."
+    )
+
+
 def failure_of(report: TestReport, verifier: ReviewOutput, refuter: ReviewOutput) -> str:
     """Return why the round does not pass, in words; empty when it passes."""
+    reasons = suite_failures(report)
+    for who, review in (("verifier", verifier), ("refuter", refuter)):
+        if not review.candidate_passed:
+            reasons.append(f"The {who} objects: {' '.join(review.blocking_issues)}")
+    return " ".join(reasons)
+
+
+def suite_failures(report: TestReport) -> list[str]:
+    """Return what the suites have against the candidate, a sentence each."""
     reasons = [
         f"Suite {suite.suite_id}: {suite.reason}"
         for suite in report.suites
@@ -151,7 +189,4 @@ def failure_of(report: TestReport, verifier: ReviewOutput, refuter: ReviewOutput
     ]
     if not report.passed and not reasons:
         reasons.append("The suites did not pass.")
-    for who, review in (("verifier", verifier), ("refuter", refuter)):
-        if not review.candidate_passed:
-            reasons.append(f"The {who} objects: {' '.join(review.blocking_issues)}")
-    return " ".join(reasons)
+    return reasons

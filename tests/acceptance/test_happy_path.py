@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.acceptance.conftest import Shop
 from tests.acceptance.plays import (
+    CART,
     CART_MENDED,
     CART_WRONG,
     MONEY,
@@ -13,6 +14,7 @@ from tests.acceptance.plays import (
     play,
     task,
     work,
+    write,
 )
 
 
@@ -83,6 +85,25 @@ async def test_repair_in_round_one(shop: Shop) -> None:
     assert (run["state"], run["round"]) == ("promoted", 1)
     history = [commit["sha"] for commit in await shop.writer.commits("main")]
     assert history[1] == before
+
+
+async def test_a_candidate_too_large_to_review_fails_with_those_words(shop: Shop) -> None:
+    """No model judges half a diff: the round fails in words, and a repair may make it smaller."""
+    shop.play(
+        play(
+            plan(task("prices", "shop/money.py", "shop/cart.py", "notes.txt")),
+            work("prices", MONEY, CART, write("notes.txt", "A long story.\n" * 10_000)),
+            plan(task("shorter", "notes.txt"), round=1),
+            work("shorter", write("notes.txt", "A short story.\n"), round=1),
+            judged(round=1),
+        )
+    )
+    issue = await shop.ask()
+    pull = await shop.ready()
+    assert "too large to review" in shop.model_heard("planner")
+    assert (await shop.run_of(issue))["round"] == 1
+    assert len(await shop.writer.pulls()) == 1
+    assert not pull["draft"]
 
 
 async def test_exhausted_after_three_rounds(shop: Shop) -> None:

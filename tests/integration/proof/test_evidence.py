@@ -167,6 +167,7 @@ async def test_a_report_that_says_more_than_its_document_is_refused(made: Made) 
         ({"candidate_sha": "1" * 40}, "candidate"),
         ({"original_base_sha": "1" * 40}, "candidate"),
         ({"diff_text": "another"}, "diff"),
+        ({"diff_bytes": 1}, "diff"),
         ({"diff_uri": f"artifact:1/{RUN}/{'0' * 64}"}, "diff"),
         ({"test_report_digest": "0" * 64}, "report"),
         ({"log_digests": {}}, "log"),

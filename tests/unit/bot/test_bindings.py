@@ -81,6 +81,7 @@ MANIFEST = EvidenceManifest(
     diff_digest=DIFF,
     log_digests={"unit": DIGEST},
     bindings={},
+    diff_bytes=0,
     diff_text="",
     test_log_text="",
     digest=EVIDENCE,

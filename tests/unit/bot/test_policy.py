@@ -1,6 +1,7 @@
 import contextlib
 import hashlib
 import json
+import typing
 
 import jsonschema_rs
 import pytest
@@ -17,6 +18,7 @@ from bot.policy import (
     policy_schema,
 )
 from bot.policy_proposal import propose_policy
+from workspace.registries import REGISTRIES, RegistryName, rules_of
 
 FULL = b"""\
 version: 1
@@ -181,6 +183,15 @@ def test_no_bytes_cause_a_traceback(raw: bytes) -> None:
 def test_the_digest_is_that_of_the_file_in_git() -> None:
     """Anybody can recompute the policy digest with sha256sum."""
     assert policy_digest(FULL) == hashlib.sha256(FULL).hexdigest()
+
+
+def test_every_registry_of_the_proxy_can_be_named() -> None:
+    """Policy and proxy speak of the same registries: what one names, the other knows."""
+    assert typing.get_args(RegistryName) == tuple(REGISTRIES)
+    names = ", ".join(REGISTRIES)
+    setup = parse_policy(LEAST + f"setup: {{run: x, network: [{names}]}}".encode()).setup_step()
+    assert setup is not None
+    assert rules_of(setup.network)
 
 
 def test_the_published_schema_is_current_and_accepts_the_documented_file() -> None:

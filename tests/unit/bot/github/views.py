@@ -170,6 +170,7 @@ def a_round(
         diff_digest=DIGEST,
         log_digests={"unit": DIGEST},
         bindings={"plan": DIGEST, "policy": DIGEST},
+        diff_bytes=0,
         diff_text=text or "",
         test_log_text=f"--- unit ---\n{text or '2 passed in 0.1 s'}",
         digest=DIGEST,
