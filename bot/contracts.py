@@ -48,7 +48,9 @@ class Trigger(Frozen):
     """What started a run: unique per repository, so that one trigger makes one run."""
 
     kind: Literal["comment", "label", "review", "review_comment", "check_button", "refresh"]
-    id: str = Field(description="GitHub's id of the comment or review; for a label its delivery")
+    id: str = Field(
+        description="GitHub's id of the comment or review; for a label or button its delivery"
+    )
 
 
 class CodingRequest(Frozen):

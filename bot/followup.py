@@ -1,4 +1,4 @@
-"""Runs that follow another: a revision, a refresh on a moved base, a retry.
+"""Runs that follow another: a revision, a refresh on a moved base, a retest, a retry.
 
 In: a run that is to be followed and why. Out: that run ended with the reason, and a linked run that
 goes on with its request. Nothing is read from the issue again: request, criteria and feedback come
@@ -22,11 +22,15 @@ from bot.store.runs import NewRun, Run
 from bot.store.tables import RunState
 from workspace.contracts import Candidate, Frozen
 
-Kind = Literal["revision", "refresh", "retry"]
+Kind = Literal["revision", "refresh", "retest", "retry"]
 
 
 class FollowUp(Frozen):
-    """What the next run is: why, because of whom, and with which feedback."""
+    """What the next run is: why, because of whom, and with which feedback.
+
+    A revision works on from the candidate; a refresh puts it on the base as it is now; a retest
+    judges the same files on the same base once more; a retry begins anew.
+    """
 
     kind: Kind
     trigger: Trigger
@@ -98,7 +102,7 @@ async def next_request(
     if not policy.admits_base(base, default_branch=earlier.default_branch):
         raise Refusal(messages.base_not_admitted_message(base))
     base_sha = earlier.base_sha
-    if next_.kind != "revision":
+    if next_.kind in {"refresh", "retry"}:
         tip = await repository.branch_sha(base)
         if tip is None:
             raise Refusal(messages.no_such_branch_message(base))
@@ -134,6 +138,8 @@ async def check_revisions(services: Services, run: Run, limit: int) -> None:
 REVISABLE = frozenset(
     {RunState.AWAITING_REVIEW, RunState.FAILED, RunState.EXPIRED, RunState.REVISED}
 )
+#: Suites can run once more on the candidate of these.
+RETESTABLE = frozenset({RunState.AWAITING_REVIEW, RunState.FAILED, RunState.EXPIRED})
 #: A retry starts these anew.
 RETRIABLE = frozenset(
     {

@@ -85,13 +85,22 @@ class LiveRun:
 
     @property
     def recomposes(self) -> bool:
-        """Whether round 0 puts an earlier candidate on a new base instead of working."""
-        return self.run.request.get("kind") == "refresh"
+        """Whether round 0 takes an earlier candidate, on a new base or the same, and only tests it.
+
+        On the same base Git's three-way merge gives the same files: a new commit of this run, so
+        that no review of the earlier one, nor its evidence, can be taken for this one's.
+        """
+        return self.run.request.get("kind") in {"refresh", "retest"}
 
     @property
     def max_rounds(self) -> int:
-        """How many rounds policy allows, one to three; on a moved base one repair is enough."""
+        """How many rounds policy allows, one to three.
+
+        On a moved base one repair is enough, and who asks for suites again asked for no repair.
+        """
         rounds = self.policy.limits.rounds
+        if self.run.request.get("kind") == "retest":
+            return 1
         return min(rounds, REFRESH_ROUNDS) if self.recomposes else rounds
 
     @property

@@ -56,6 +56,10 @@ class Person:
         wanted = {"event": event, "body": body} | ({"commit_id": commit} if commit else {})
         return int((await self._call("POST", f"/pulls/{pull}/reviews", wanted))["id"])
 
+    async def rerequest(self, check: Json) -> None:
+        """Ask for a check run again."""
+        await self._call("POST", f"/check-runs/{check['id']}/rerequest")
+
     async def close(self, pull: int) -> None:
         """Close a pull request without merging it."""
         await self._call("PATCH", f"/pulls/{pull}", {"state": "closed"})

@@ -23,7 +23,7 @@ from typing import Any
 
 import httpx
 
-from evals.people import Person
+from evals.people import Json, Person
 
 START_SECONDS = 60
 
@@ -145,6 +145,13 @@ class Stage:
         async with httpx.AsyncClient(trust_env=False) as client:
             url = f"{self.github['url']}/_loopback/webhook-faults"
             (await client.post(url, json=wanted)).raise_for_status()
+
+    async def press(self, person: Person, check: Json, identifier: str) -> None:
+        """Press a check run's own button on its page: GitHub's REST API has no call for it."""
+        url = f"{self.github['url']}/{person.repository}/runs/{check['id']}/press"
+        pressed = {"as": person.login, "identifier": identifier}
+        async with httpx.AsyncClient(trust_env=False, follow_redirects=True) as client:
+            (await client.post(url, data=pressed)).raise_for_status()
 
     # --- people ----------------------------------------------------------------------------------
 

@@ -16,20 +16,28 @@ from bot.store.effects import EffectKind, Effects
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """Answers one voice. `number` is the issue or pull request where words go."""
+    """Answers one voice. `number` is the issue or pull request where words go.
+
+    `target` is what is reacted to; a button cannot be. In a review thread, `thread` is the comment
+    whose thread the words go to, on pull request `number`.
+    """
 
     effects: Effects
     marks: Marks
     repository: GitHubRepository
     scope: str
-    target: ReactionTarget
+    target: ReactionTarget | None
     number: int
+    thread: int | None = None
 
     async def react(self, reaction: Reaction) -> None:
-        """React; GitHub itself keeps one reaction of a kind."""
+        """React where that is possible; GitHub itself keeps one reaction of a kind."""
+        target = self.target
+        if target is None:
+            return
 
         async def act() -> str:
-            return str(await self.repository.react(self.target, reaction))
+            return str(await self.repository.react(target, reaction))
 
         await self.effects.perform(
             self.scope,

@@ -8,6 +8,7 @@ id.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypedDict, assert_never
 
@@ -91,6 +92,11 @@ class Voice:
         """Return who acts, because of which delivery."""
         return {"actor_id": self.who.id, "delivery_id": self.delivery_id}
 
+    @property
+    def user(self) -> UserRef:
+        """Return who speaks, as requests keep it."""
+        return UserRef(id=self.who.id, login=self.who.login)
+
     async def last_run(self) -> Run | None:
         """Return the newest run of this issue or pull request, ended or not."""
         runs, repository_id = self.services.runs, self.repository.repository_id
@@ -169,16 +175,27 @@ async def hear(voice: Voice, parsed: ParsedComment) -> DeliveryOutcome:
     if parsed.command is None:
         await voice.answers.say("hint", messages.folded_hint_message())
         return DeliveryOutcome.HANDLED
-    if not (await voice.repository.permission(voice.who.id, voice.who.login)).at_least(
-        Permission.WRITE
-    ):
-        await voice.answers.refuse_once_a_day(voice.who, messages.no_write_message())
+    if not await permitted(voice):
         return DeliveryOutcome.REFUSED
     await voice.answers.react("eyes")
     if parsed.ignored_second_command:
         voice.notes.append(messages.second_command_note())
+    return await answered(voice, obey(voice, parsed.command))
+
+
+async def permitted(voice: Voice) -> bool:
+    """Whether somebody may steer runs here, asked of GitHub now; who may not is told once a day."""
+    has = await voice.repository.permission(voice.who.id, voice.who.login)
+    if has.at_least(Permission.WRITE):
+        return True
+    await voice.answers.refuse_once_a_day(voice.who, messages.no_write_message())
+    return False
+
+
+async def answered(voice: Voice, work: Awaitable[str]) -> DeliveryOutcome:
+    """Do what was asked for and say what came of it, refusals too."""
     try:
-        answer = await obey(voice, parsed.command)
+        answer = await work
     except LiveRunExists:
         answer = messages.live_run_message(await voice.run())
     except Refusal as refusal:
@@ -207,7 +224,7 @@ async def obey(voice: Voice, command: Command) -> str:
 async def follow_up(voice: Voice, command: Following) -> str:
     """Do what leads to another run, or explain one."""
     services, run = voice.services, await voice.last_run()
-    by = By(who=UserRef(id=voice.who.id, login=voice.who.login), trigger=voice.trigger)
+    by = By(who=voice.user, trigger=voice.trigger)
     match command:
         case Revise():
             return await revise(services, run, command, **by)

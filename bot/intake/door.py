@@ -13,6 +13,7 @@ from typing import assert_never
 import structlog
 
 from bot.intake.asks import on_comment, on_label
+from bot.intake.buttons import on_button
 from bot.intake.wake import runs_to_wake
 from bot.services import Services
 from bot.store.tables import DeliveryOutcome
@@ -71,6 +72,12 @@ async def _dispatch(services: Services, event: events.Event, delivery_id: str) -
         case events.IssueLabeled():
             return await on_label(services, event, delivery_id)
         case (
+            events.CheckRunActionRequested()
+            | events.CheckRunRerequested()
+            | events.CheckSuiteRerequested()
+        ):
+            return await on_button(services, event, delivery_id)
+        case (
             events.ReviewSubmitted()
             | events.ReviewEdited()
             | events.ReviewDismissed()
@@ -99,9 +106,6 @@ async def _dispatch(services: Services, event: events.Event, delivery_id: str) -
             | events.IssueTransferred()
             | events.IssueDeleted()
             | events.ReviewCommentCreated()
-            | events.CheckRunActionRequested()
-            | events.CheckRunRerequested()
-            | events.CheckSuiteRerequested()
             | events.RepositoryRenamed()
             | events.RepositoryTransferred()
             | events.RepositoryArchived()

@@ -9,11 +9,12 @@ from __future__ import annotations
 from bot.advance import supersede
 from bot.contracts import Trigger, UserRef
 from bot.errors import Refusal
-from bot.followup import RETRIABLE, FollowUp, plan_follow, start_follow
+from bot.followup import RETESTABLE, RETRIABLE, FollowUp, plan_follow, start_follow
 from bot.github import messages
 from bot.live import LiveRun
 from bot.live_run import open_run
 from bot.services import Services
+from bot.steps.review import final_result
 from bot.store.fence import holding
 from bot.store.runs import Claim, Run
 from bot.store.signing_keys import KEYS_PATH
@@ -41,6 +42,30 @@ async def refresh(
     next_ = FollowUp(kind="refresh", trigger=trigger, who=who)
     sentence = f"{who.login} asked for a fresh candidate on the base as it is now; it follows."
     return await replace_waiting(services, run, next_, sentence)
+
+
+async def retest(services: Services, run: Run, sha: str, *, who: UserRef, trigger: Trigger) -> str:
+    """Judge a candidate once more: suites, evidence and envelope are new, reviews start over.
+
+    `sha` is the commit whose check was pressed: an earlier round's is answered, not tested.
+    """
+    if run.state not in RETESTABLE:
+        return messages.nothing_to_retest_message(run)
+    live = await look_at(services, run)
+    candidate = await last_candidate(live)
+    if candidate is None or candidate.sha != sha:
+        return messages.earlier_check_message(run)
+    next_ = FollowUp(kind="retest", trigger=trigger, who=who)
+    if run.state is RunState.AWAITING_REVIEW:
+        return await replace_waiting(services, run, next_, messages.retest_sentence(who))
+    await start_follow(services, await plan_follow(services, run, candidate, next_), next_)
+    return ""
+
+
+async def last_candidate(live: LiveRun) -> Candidate | None:
+    """Return the candidate of a run's last round."""
+    result = await final_result(live)
+    return await live.pieces.load(f"candidate:{result.round}", Candidate)
 
 
 async def replace_waiting(

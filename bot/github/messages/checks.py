@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from bot.contracts import Ending, ReviewOutput
+from bot.contracts import MAX_ROUNDS, Ending, ReviewOutput
 from bot.github.escape import cut_bytes, visible, words
 from bot.github.messages.evidence import (
     digests,
@@ -90,9 +90,18 @@ def suite_check(view: RunView, shown: RoundView, suite: SuiteResult) -> CheckRun
             log_details(suite_log(shown.evidence, suite.suite_id), LOG_BYTES),
         ),
         annotations=tuple(_annotations(shown, suite)),
-        actions=(RERUN,),
+        actions=(CANCEL if _goes_on(view, shown) else RERUN,),
     )
     return _check(view, shown, f"ultracode/suite/{suite.suite_id}", said)
+
+
+def _goes_on(view: RunView, shown: RoundView) -> bool:
+    """Whether a round of repair follows this one: then there is a run to cancel, none to test."""
+    suites = shown.report is not None and shown.report.passed
+    heard = (shown.verifier, shown.refuter)
+    passed = suites and all(said is None or said.candidate_passed for said in heard)
+    rounds = view.policy.limits.rounds if view.policy else MAX_ROUNDS
+    return not passed and shown.round + 1 < rounds
 
 
 def _suite_conclusion(suite: SuiteResult) -> Conclusion:
@@ -192,6 +201,7 @@ def _gate_words(view: RunView, verdict: Verdict | None, ending: Ending | None) -
             title=state_title(ending.outcome),
             conclusion=_CONCLUSIONS[ending.outcome],
             summary=(words(ending.sentence),),
+            actions=(RERUN,) if ending.outcome in {"failed", "expired"} else (),
         )
     if isinstance(verdict, Approved):
         return _Said(
@@ -206,7 +216,7 @@ def _gate_words(view: RunView, verdict: Verdict | None, ending: Ending | None) -
             verdict_sentence(verdict) if verdict else awaited_sentence(view),
             "Review the pull request itself: that is the only way to decide.",
         ),
-        actions=(CANCEL, REFRESH),
+        actions=(CANCEL, RERUN, REFRESH),
     )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot.contracts import Ending
+from bot.contracts import Ending, UserRef
 from bot.github.escape import code
 from bot.github.messages.parts import link, paragraphs, sha, table
+from bot.github.messages.standing import state_words
 from bot.store.runs import Run
 from bot.view import RoundView, RunView
 
@@ -15,6 +16,36 @@ def nothing_waits_message(run: Run | None) -> str:
     """Answer `revise` or `refresh` without a candidate that waits for a review."""
     state = f" The newest run is **{run.state}**." if run else ""
     return f"No candidate waits for a review here.{state} `/ultracode retry` starts one anew."
+
+
+def retest_sentence(who: UserRef) -> str:
+    """Say why a run ends whose candidate is tested once more."""
+    return (
+        f"{who.login} asked to run the suites again; the same change is tested and reviewed anew, "
+        "and earlier approvals do not carry over."
+    )
+
+
+def nothing_to_retest_message(run: Run) -> str:
+    """Answer "Re-run suites" while there is no finished candidate, or after it is decided."""
+    return (
+        f"Suites run again on a candidate that waits for a review, or whose run failed or expired. "
+        f"This run is **{state_words(run.state)}**."
+    )
+
+
+def earlier_check_message(run: Run | None) -> str:
+    """Answer a button on the check of a candidate that others have followed."""
+    where = f" It is run {code(run.run_id)} now." if run else ""
+    return (
+        "That check stands on an earlier candidate, so its button does nothing any more."
+        f"{where} Press it on the newest commit of the pull request."
+    )
+
+
+def unknown_button_message(identifier: str) -> str:
+    """Answer a button that this version of the bot does not have."""
+    return f"The button {code(identifier)} is no longer known. `/ultracode help` says what is."
 
 
 def deciding_again_message() -> str:

@@ -487,7 +487,7 @@ def test_the_gate_in_its_states() -> None:
     waiting = messages.gate_check(view, None)
     assert (waiting.conclusion, [a.identifier for a in waiting.actions]) == (
         "action_required",
-        ["cancel", "refresh"],
+        ["cancel", "rerun_suites", "refresh"],
     )
     assert waiting.output.summary == snapshot("""\
 Waiting for an approving review of #31 at `cccccccccccc` by somebody with write access.
