@@ -42,7 +42,7 @@ class StoredProof:
     expected: Expectation
 
 
-def artifacts_of(settings: Settings) -> ArtifactStore:
+def artifacts_of(settings: Settings) -> FolderArtifacts | ObjectArtifacts:
     """Return where artifacts are kept: an object store where one is named, else a folder."""
     if settings.artifacts_url is None:
         return FolderArtifacts(settings.data_dir / "artifacts")

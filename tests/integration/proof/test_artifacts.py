@@ -9,6 +9,8 @@ import pytest
 from moto.server import ThreadedMotoServer
 from obstore.store import S3Store
 
+from bot.proof import artifacts_of
+from bot.settings import load_settings
 from workspace.artifacts import (
     ArtifactMissing,
     FolderArtifacts,
@@ -42,6 +44,38 @@ def bucket(s3_url: str) -> S3Store:
         virtual_hosted_style_request=False,
         client_options={"allow_http": True},
     )
+
+
+@pytest.fixture
+def named_store(
+    bucket: S3Store, s3_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Store:
+    """The store as an operator names it: a URL, and the cloud's own variables beside it."""
+    for name, value in {
+        "ARTIFACTS_URL": "s3://artifacts/some/prefix",
+        "ULTRACODE_DATA_DIR": str(tmp_path),
+        "AWS_ENDPOINT_URL": s3_url,
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+    }.items():
+        monkeypatch.setenv(name, value)
+    return artifacts_of(load_settings())
+
+
+async def test_an_operator_names_a_bucket(
+    bucket: S3Store, named_store: Store, tmp_path: Path
+) -> None:
+    """With `ARTIFACTS_URL` bytes go to that place in the bucket, and nothing to the data folder."""
+    stored = await named_store.put(1, "run00001", b"bytes", "text/plain")
+    assert await named_store.get(1, "run00001", stored.sha256) == b"bytes"
+    key = f"some/prefix/1/run00001/{stored.sha256[:2]}/{stored.sha256}"
+    assert bytes(await (await bucket.get_async(key)).bytes_async()) == b"bytes"
+    assert list(tmp_path.iterdir()) == []
+    await named_store.forget_run(1, "run00001")
+    with pytest.raises(ArtifactMissing):
+        await named_store.get(1, "run00001", stored.sha256)
 
 
 @pytest.fixture(params=["folder", "s3"])

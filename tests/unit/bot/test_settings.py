@@ -2,6 +2,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from bot.errors import SettingsError
 from bot.settings import Settings, load_settings
@@ -113,6 +115,21 @@ def test_an_unreadable_private_key_is_named(
     (tmp_path / "nowhere.pem").write_text("not a key")
     with pytest.raises(SettingsError, match="GITHUB_PRIVATE_KEY_PATH is wrong: it holds no PEM"):
         load_settings().github_app()
+
+
+def test_a_signing_key_is_ed25519_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evidence is signed with a key, or with none; a wrong one is named and never quoted."""
+    assert load_settings().signer() is None
+    key = Ed25519PrivateKey.generate()
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    monkeypatch.setenv("ULTRACODE_SIGNING_KEY", pem.replace("\n", "\\n"))
+    signer = load_settings().signer()
+    assert signer is not None
+    assert signer.public_key == key.public_key().public_bytes_raw()
+    monkeypatch.setenv("ULTRACODE_SIGNING_KEY", "hunter2")
+    with pytest.raises(SettingsError, match="ULTRACODE_SIGNING_KEY is wrong") as error:
+        load_settings().signer()
+    assert "hunter2" not in str(error.value)
 
 
 def test_two_webhook_secrets_during_rotation(monkeypatch: pytest.MonkeyPatch) -> None:
