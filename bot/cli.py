@@ -6,6 +6,7 @@ Everything heavy is imported inside its command, so that `ultracode --help` answ
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import sys
 from collections.abc import Awaitable, Callable
@@ -88,6 +89,34 @@ def show_run(run_id: str, *, as_json: Json = False) -> None:
     from bot.shown import shown_run
 
     show(with_database(lambda store: shown_run(store, run_id)), as_json=as_json)
+
+
+@app.command()
+def setup(
+    public_url: Annotated[str, typer.Option(help="Where GitHub and people reach the server.")],
+    *,
+    organization: Annotated[str | None, typer.Option(help="Who owns the App; else you.")] = None,
+    name: Annotated[str, typer.Option(help="The App's name, unique on GitHub.")] = "Ultracode",
+    env_file: Annotated[str, typer.Option(help="A new file for its secrets.")] = "ultracode.env",
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
+) -> None:
+    """Register the GitHub App from its manifest, with your browser and your consent."""
+    from pathlib import Path
+
+    from bot.settings import load_settings
+    from bot.setup_app import Wish, set_up
+
+    wish = Wish(
+        api_url=load_settings().github_api_url,
+        public_url=public_url,
+        name=name,
+        organization=organization,
+        file=Path(env_file),
+        port=port,
+    )
+    say = functools.partial(print, flush=True)
+    if not asyncio.run(set_up(wish, say=say, ask=typer.confirm)):
+        raise typer.Exit(1)
 
 
 @app.command()
