@@ -26,7 +26,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="The Ultracode bot.")
 database = typer.Typer(no_args_is_help=True, help="The bot's PostgreSQL database.")
-runs = typer.Typer(no_args_is_help=True, help="Look at runs.")
+runs = typer.Typer(no_args_is_help=True, help="Look at runs, or stop one.")
 policy = typer.Typer(no_args_is_help=True, help="A repository's policy file.")
 app.add_typer(database, name="db")
 app.add_typer(runs, name="runs")
@@ -89,6 +89,22 @@ def show_run(run_id: str, *, as_json: Json = False) -> None:
     from bot.shown import shown_run
 
     show(with_database(lambda store: shown_run(store, run_id)), as_json=as_json)
+
+
+@runs.command("cancel")
+def cancel(run_id: str) -> None:
+    """Stop a run, as `/ultracode cancel` does on its issue."""
+    from bot.operating import cancel_run
+
+    print(with_queue(lambda store, queue: cancel_run(store, queue, run_id)))
+
+
+@app.command()
+def redeliver(guid: str) -> None:
+    """Take a delivery again whose outcome is failed or unparsed."""
+    from bot.operating import redeliver
+
+    print(with_queue(lambda store, queue: redeliver(store, queue, guid)))
 
 
 @app.command()
@@ -214,6 +230,17 @@ def shown_verdict(verdict: Verdict) -> list[str]:
     head = "valid: every link holds" if verdict.status == "valid" else verdict.sentence
     signer = [f"{'signed by key':<20}{verdict.key_id}"] if verdict.key_id else []
     return [head, *signer, *(f"{name:<20}{claims[name]}" for name in about)]
+
+
+def with_queue(act: Callable[[Any, Any], Awaitable[T]]) -> T:
+    """Open database and queue for one act."""
+    from bot.queue import Queue
+
+    async def acted(store: Any) -> T:
+        async with Queue(store.conninfo, pool_size=1) as queue:
+            return await act(store, queue)
+
+    return with_database(acted)
 
 
 def show(value: Any, *, as_json: bool) -> None:

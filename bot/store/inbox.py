@@ -238,6 +238,33 @@ class Deliveries:
                 .values(outcome=outcome, outcome_reason=reason, settled_at=func.now())
             )
 
+    async def reopen(self, delivery_id: str, *, tx: Transaction | None = None) -> bool:
+        """Open a failed or unparsed delivery once more; the caller defers its job.
+
+        Returns:
+            False when there is none of this id, or it did not fail.
+        """
+        outcomes = (DeliveryOutcome.FAILED, DeliveryOutcome.UNPARSED)
+        async with self._database.begin(tx) as connection:
+            opened = await connection.execute(
+                update(deliveries)
+                .where(deliveries.c.delivery_id == delivery_id, deliveries.c.outcome.in_(outcomes))
+                .values(outcome=None, outcome_reason=None, settled_at=None)
+            )
+            return opened.rowcount == 1
+
+    async def outcome_of(self, delivery_id: str, *, tx: Transaction | None = None) -> str | None:
+        """Where a delivery stands, in words that follow its id; None when there is none."""
+        async with self._database.begin(tx) as connection:
+            row = (
+                await connection.execute(
+                    select(deliveries.c.outcome).where(deliveries.c.delivery_id == delivery_id)
+                )
+            ).first()
+        if row is None:
+            return None
+        return f"was {row.outcome}" if row.outcome else "waits for its turn, or is being handled"
+
     async def without_job(self, *, tx: Transaction | None = None) -> list[str]:
         """Deliveries that are not settled and have no job: the reconciler defers one for each."""
         forgotten = select(deliveries.c.delivery_id).where(

@@ -1,0 +1,61 @@
+"""What an operator does by hand: take a delivery again, stop a run. In: an id. Out: a sentence.
+
+Both move rows by compare-and-set and defer the job in the same way as the webhook and the comment
+do, so nothing is done twice, and a worker does the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bot.errors import BotError
+from bot.github.messages import too_late_to_cancel_message
+from bot.queue import Queue
+from bot.store.database import Database
+from bot.store.inbox import Deliveries
+from bot.store.runs import RunStore
+
+#: Who did it, in the audit trail.
+OPERATOR: Final = "operator"
+#: The same where people on GitHub read it: "… cancelled it."
+WHO: Final = "The operator of this server"
+
+
+class NothingDone(BotError):
+    """There was nothing to do."""
+
+
+async def redeliver(database: Database, queue: Queue, delivery_id: str) -> str:
+    """Have a failed or unparsed delivery handled once more, from its stored body.
+
+    Raises:
+        NothingDone: it is unknown here, waits for its turn, or was handled.
+    """
+    deliveries, wanted = Deliveries(database), delivery_id.strip().lower()
+    async with database.begin() as tx:
+        if await deliveries.reopen(wanted, tx=tx):
+            await queue.defer_delivery(wanted, tx=tx)
+            return f"Delivery {wanted} is taken again."
+    known = await deliveries.outcome_of(wanted)
+    if known is None:
+        raise NothingDone(
+            f"There is no delivery {wanted} here. GitHub keeps those of the last three days: App "
+            "settings → Advanced → Recent deliveries."
+        )
+    raise NothingDone(f"Delivery {wanted} {known}; nothing is done twice.")
+
+
+async def cancel_run(database: Database, queue: Queue, run_id: str) -> str:
+    """Stop a run, as `/ultracode cancel` does.
+
+    Raises:
+        RunNotFound: there is no such run.
+        NothingDone: it has ended, is being cancelled, or its promotion has begun.
+    """
+    runs = RunStore(database)
+    run = await runs.get(run_id)
+    if await runs.cancel(run_id, actor=OPERATOR, reason=WHO) is None:
+        raise NothingDone(too_late_to_cancel_message(await runs.get(run_id)))
+    await queue.abort_run(run_id)
+    await queue.defer_clean_up(run_id)
+    return f"Run {run_id} of issue #{run.issue_number} is being cancelled."
