@@ -4,7 +4,7 @@ RUN  := $(UV) run --frozen --no-sync
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-real test guards check fmt
+.PHONY: help setup demo demo-real test guards evals check fmt
 
 help: ## Show what there is to do
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -29,6 +29,9 @@ test: setup ## All tests but the long matrices
 
 guards: setup ## Take each guard of the sandbox away once; its attack must succeed then (slow)
 	@$(RUN) python -m pytest -m guards $(ARGS)
+
+evals: setup ## Compare one agent, a Team and this workflow on the same cases (ARGS=--json)
+	@$(RUN) python -m evals.run $(ARGS)
 
 check: setup ## Lint, format, types, import contracts
 	@$(RUN) ruff check .

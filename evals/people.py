@@ -80,6 +80,10 @@ class Person:
 
     # --- what they see ---------------------------------------------------------------------------
 
+    async def facts(self) -> Json:
+        """Return the repository itself."""
+        return await self._call("GET", "")
+
     async def issue(self, number: int) -> Json:
         """Return an issue."""
         return await self._call("GET", f"/issues/{number}")

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from workspace.contracts import CommitSha, RepoRef, RepositoryId, RunId, WorkKey
 from workspace.errors import WorkspaceGone
-from workspace.files import wipe
+from workspace.files import FileRefused, wipe
 from workspace.git import Git, Place
 from workspace.locks import Owner, exclusive
 from workspace.mirror import Mirrors
@@ -299,5 +299,6 @@ def _seconds_since_renamed(slot: Path) -> float:
 
 def _wipe_all(folders: list[Path]) -> None:
     for folder in folders:
-        with contextlib.suppress(OSError):
+        # FileRefused: somebody else wipes it at the same time, and will have finished.
+        with contextlib.suppress(OSError, FileRefused):
             wipe(folder)

@@ -116,7 +116,7 @@ class ScriptedModel:
             return _error(refused.status, refused.message, refused.param, refused.code)
         self.bodies.append(body)
         try:
-            turn = self._turn(request)
+            turn = self.turn_of(request)
             return await self._perform(http, request, turn)
         except Unscripted as unscripted:
             message = f"{_place(request)}: {unscripted}"
@@ -163,10 +163,16 @@ class ScriptedModel:
         ):
             raise RequestRefused("Incorrect API key provided.", code="invalid_api_key", status=401)
 
-    def _turn(self, request: ModelRequest) -> Turn:
+    def script_for(self, request: ModelRequest) -> Script:
+        """Return the script that answers a request; a subclass may keep several."""
+        del request
+        return self.script
+
+    def turn_of(self, request: ModelRequest) -> Turn:
+        """Return the turn that answers a request. Raises Unscripted."""
         if request.role is None:
             raise Unscripted("No instructions begin with 'Role: …'.")
-        entry = self.script.entry(request.role, request.task, request.round)
+        entry = self.script_for(request).entry(request.role, request.task, request.round)
         if entry is None:
             raise Unscripted("No entry of the script answers this request.")
         turn = entry.turn(request.turn)
@@ -229,6 +235,13 @@ async def running(
 ) -> AsyncIterator[ScriptedModel]:
     """Serve a script on loopback for the length of the block; port 0 takes a free one."""
     model = ScriptedModel(script, api_key=api_key)
+    async with serving(model, port=port):
+        yield model
+
+
+@asynccontextmanager
+async def serving(model: ScriptedModel, *, port: int = 0) -> AsyncIterator[None]:
+    """Serve a model on loopback for the length of the block; port 0 takes a free one."""
     listener = socket.create_server(("127.0.0.1", port))
     model.base_url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
     config = uvicorn.Config(
@@ -240,12 +253,12 @@ async def running(
         timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    task = asyncio.create_task(server.serve(sockets=[listener]))
     try:
-        yield model
+        yield
     finally:
         server.should_exit = True
-        await serving
+        await task
         listener.close()
 
 
