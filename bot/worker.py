@@ -22,7 +22,7 @@ from bot.github.port import RateLimited
 from bot.intake.door import handle_delivery
 from bot.observability import configure_logging
 from bot.proof import artifacts_of
-from bot.queue import Queue
+from bot.queue import Queue, Timing
 from bot.recovery import reconcile_forever
 from bot.services import Services
 from bot.settings import Settings, load_settings
@@ -74,15 +74,15 @@ async def patiently(work: Awaitable[None]) -> None:
         raise RetryLater(limited.retry_after_seconds, str(limited)) from limited
 
 
-async def serve_worker() -> None:
-    """Run jobs until SIGTERM or SIGINT."""
+async def serve_worker(timing: Timing | None = None) -> None:
+    """Run jobs until SIGTERM or SIGINT; `timing` notices lost workers faster, for tests."""
     settings = load_settings()
     configure_logging()
     arm(settings.ultracode_crashpoint)
     stopping = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    async with open_services(settings) as services:
+    async with open_services(settings, timing) as services:
         log.info("worker started")
         jobs = settings.ultracode_worker_jobs
         async with asyncio.TaskGroup() as group:
@@ -92,12 +92,14 @@ async def serve_worker() -> None:
 
 
 @asynccontextmanager
-async def open_services(settings: Settings) -> AsyncIterator[Services]:
+async def open_services(
+    settings: Settings, timing: Timing | None = None
+) -> AsyncIterator[Services]:
     """Make the collaborators of one worker process, and close them again."""
     async with AsyncExitStack() as kept:
         url = await kept.enter_async_context(open_database(settings))
         database = await kept.enter_async_context(Database(url))
-        queue = await kept.enter_async_context(Queue(url))
+        queue = await kept.enter_async_context(Queue(url, timing=timing))
         app = settings.github_app()
         github = GitHubClient(app_id=app.app_id, private_key=app.private_key, api_url=app.api_url)
         kept.push_async_callback(github.aclose)

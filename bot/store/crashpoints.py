@@ -5,12 +5,13 @@ every finished piece. In production no point is armed, and `crashpoint` compares
 
 A point is armed by `arm("kill@effects.before_act:comment#2")`: the action (`kill`, the default, or
 `stop`, which suspends the process until SIGCONT), the name, and at which passage it acts (the
-first, unless told).
+first, unless told). `watch` tells every passage to somebody who decides by themselves.
 """
 
 import os
 import re
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +27,7 @@ class _Armed:
     name: str = ""
     action: signal.Signals = signal.SIGKILL
     passages_left: int = 0
+    watcher: Callable[[str], None] | None = None
 
 
 _armed = _Armed()
@@ -51,8 +53,15 @@ def arm(point: str | None) -> None:
     _armed.passages_left = int(passage or 1)
 
 
+def watch(watcher: Callable[[str], None]) -> None:
+    """Have every passage of every point in this process told to `watcher`, which may stop it."""
+    _armed.watcher = watcher
+
+
 def crashpoint(name: str) -> None:
     """Stop this process here if `name` is armed and this is the passage that was asked for."""
+    if _armed.watcher is not None:
+        _armed.watcher(name)
     if name != _armed.name:
         return
     _armed.passages_left -= 1
