@@ -69,7 +69,16 @@ _COPY_SECONDS = 120.0
 _ENGINE_SECONDS = 20.0
 _OPEN_FILES = 4096
 _SMALL = 64 * 1024 * 1024
-_SHELL = ("/bin/sh", "-c", 'exec "$@" 2>&1', "sh")  # one stream, in the order it was printed
+_COMMAND = """
+exec 2> /dev/null
+"$@" 2>&1
+code=$?
+kill -9 -1
+exit $code
+"""
+"""Both streams in one, in the order they were printed; then the end of whatever the command left,
+which would keep the engine waiting at its end of the stream."""
+_SHELL = ("/bin/sh", "-c", _COMMAND, "sh")
 
 
 class ContainerSandbox:
@@ -155,15 +164,21 @@ class ContainerSandbox:
                 await asyncio.shield(self._end(first, name))
 
     async def _end(self, first: Process, name: str) -> None:
-        """End of file is what the first process ends at; the engine is asked when that fails."""
+        """End of file is what the first process ends at; the engine is asked when that fails.
+
+        Whatever it still prints is read: until then neither its client nor asyncio sees its end.
+        """
         assert first.stdin
+        assert first.stdout
         first.stdin.close()
+        draining = asyncio.create_task(_drain(first.stdout))
         if not await _ends(first, 1):
             await self._ask("kill", name)
         await self._ask("rm", "--force", name)
         if not await _ends(first, 1):
-            first.kill()  # only the engine's client is left, waiting for somebody to read
+            first.kill()  # only the engine's client is left
             await first.wait()
+        draining.cancel()
 
     async def _ask(self, *words: str) -> str:
         """What the engine answers; nothing when it does not in time."""
@@ -284,6 +299,11 @@ class ContainerSandbox:
             start_new_session=True,
             **({"stdin": DEVNULL} | streams),  # type: ignore[arg-type]
         )
+
+
+async def _drain(stream: asyncio.StreamReader) -> None:
+    while await stream.read(_CHUNK):
+        pass
 
 
 async def _ends(process: Process, seconds: float) -> bool:

@@ -195,6 +195,15 @@ def inside(token: str) -> list[dict[str, str]]:
     return [s for s in load_processes(token).values() if len(s["NSpid"].split()) > 1]
 
 
+async def test_what_a_command_left_behind_keeps_nobody_waiting(
+    container: ContainerSandbox, workspace: Path
+) -> None:
+    """A command that has ended is over, though children of its own still hold its output."""
+    outcome = await execute(container, workspace, "sleep 300 & echo done; exit 3")
+    assert (outcome.exit_code, outcome.output) == (3, b"done\n")
+    assert outcome.wall_seconds < 50, "it was not the wall clock that ended it"
+
+
 async def test_more_files_than_may_be_do_not_come_back(
     container: ContainerSandbox, workspace: Path
 ) -> None:
