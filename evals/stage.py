@@ -178,6 +178,7 @@ async def stage(
     provider: dict[str, str] | None = None,
     extra: dict[str, str] | None = None,
     worker: bool = True,
+    enterprise: bool = False,
 ) -> AsyncIterator[Stage]:
     """Open the stage and close it again.
 
@@ -188,12 +189,13 @@ async def stage(
         provider: AGENT_MODEL_ID and OPENAI_API_KEY (and OPENAI_BASE_URL) of a real model.
         extra: further variables for the bot.
         worker: whether to start a worker at once.
+        enterprise: whether GitHub has the paths of Enterprise Server.
     """
     with contextlib.ExitStack() as kept:
         place = folder or Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="ultracode-")))
         world = Stage(folder=place, environment=plain_environment(), web_port=free_port())
         try:
-            await raise_curtain(world, repositories, script, provider)
+            await raise_curtain(world, repositories, script, provider, enterprise=enterprise)
             world.environment.update(extra or {})
             await world.start_web()
             if worker:
@@ -204,7 +206,12 @@ async def stage(
 
 
 async def raise_curtain(
-    world: Stage, repositories: dict[str, Path], script: Path, provider: dict[str, str] | None
+    world: Stage,
+    repositories: dict[str, Path],
+    script: Path,
+    provider: dict[str, str] | None,
+    *,
+    enterprise: bool = False,
 ) -> None:
     """Start GitHub, the model and the database; tell the bot about them by its environment."""
     hosted = [part for name, path in repositories.items() for part in ("--repo", f"{name}={path}")]
@@ -218,6 +225,7 @@ async def raise_curtain(
         "--webhook-url",
         f"http://127.0.0.1:{world.web_port}/webhooks/github",
         "--json",
+        *(("--enterprise",) if enterprise else ()),
     )
     if provider is None:
         model = await world.announce(
