@@ -151,7 +151,9 @@ def doctor(
 
 
 @policy.command("check")
-def check_policy(path: str = ".github/ultracode.yml") -> None:
+def check_policy(
+    path: Annotated[str, typer.Argument(help="The file.")] = ".github/ultracode.yml",
+) -> None:
     """Check a policy file; every problem is named with its line."""
     from bot.policy import parse_policy
 
