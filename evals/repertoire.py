@@ -16,7 +16,7 @@ from itertools import count
 from typing import Any
 
 from evals.casebook import TAG, Case, Verdict, Wave, Work
-from evals.scripted_model import Script, ScriptedModel, parse_script
+from evals.scripted_model import Script, ScriptedModel
 from evals.scripted_model.answer import Unscripted
 from evals.scripted_model.items import kind_of, text_of
 from evals.scripted_model.request import ModelRequest
@@ -26,6 +26,10 @@ from evals.scripted_model.server import serving
 Entry = dict[str, Any]
 BINDINGS = ("candidate_id", "candidate_sha", "test_report_digest", "evidence_digest")
 PLAIN_SUITE = {"tool": "run_suite", "arguments": {"suite_id": "unit"}}
+JUDGE: Entry = {
+    "role": "judge",
+    "turns": [{"output": {"score": 5, "reason": "A scripted judge has no opinion."}}],
+}
 _TASK_ID = re.compile(r"Task created: \[([0-9a-f]{8})\] (\S+)")
 
 
@@ -186,11 +190,13 @@ class Repertoire(ScriptedModel):
     """A scripted model that plays many cases at once."""
 
     def __init__(self, cases: Sequence[Case]) -> None:
-        super().__init__(parse_script("entries: []"))
+        super().__init__(Script.model_validate({"entries": [JUDGE]}))
         self._plays = {case.id: script_of(case) for case in cases}
 
     def script_for(self, request: ModelRequest) -> Script:
         """Return the play of the case whose tag stands in the conversation."""
+        if request.role == "judge":
+            return self.script
         for item in request.items:
             if kind_of(item) == "message" and (found := TAG.search(text_of(item))):
                 return self._plays[found.group(1)]

@@ -24,20 +24,23 @@ from rich.console import Console
 
 from bot.agents.prices import Prices
 from bot.store.database import Database
+from evals.behaviour import judge_words
 from evals.casebook import Case, load_cases, make_repository
 from evals.demo import real_provider
 from evals.oracle import judge
+from evals.plot import draw
 from evals.repertoire import performing
 from evals.score import SYSTEMS, Scored, by_kind, by_shelf, markdown, surprises, table, totals
 from evals.stage import Stage, stage
 from evals.systems import System
 from evals.systems.agent import OneAgent
 from evals.systems.effort import Effort
-from evals.systems.ground import Ground, Site, common_ground
+from evals.systems.ground import Ground, Meter, Site, common_ground
 from evals.systems.team import TaskTeam
 from evals.systems.workflow import Workflow
 
 SIDE_BY_SIDE = 6
+JUDGE_TOKENS = 100_000
 OWNER = "octo-shop"
 UNHURRIED = {
     "ULTRACODE_WORKER_JOBS": str(SIDE_BY_SIDE),
@@ -68,6 +71,9 @@ def main(
     case: Annotated[list[str] | None, typer.Option(help="Only these cases.")] = None,
     system: Annotated[list[str] | None, typer.Option(help="Only these systems.")] = None,
     repeats: Annotated[int, typer.Option(min=1, help="How often each case is run.")] = 1,
+    judged: Annotated[
+        bool, typer.Option(help="Have last words judged, always with a real model.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="A folder for results and plot.")] = None,
 ) -> None:
     """Compare one agent, a Team and the workflow on the same cases."""
@@ -81,7 +87,9 @@ def main(
         for name in system or SYSTEMS
         for repeat in range(repeats)
     ]
-    scored, model_id = asyncio.run(compare(cases, entries))
+    scored, model_id = asyncio.run(
+        compare(cases, entries, judged=judged or real_provider() is not None)
+    )
     summary = summarise(scored, model_id, time.monotonic() - started)
     show(summary)
     if out is not None:
@@ -91,7 +99,9 @@ def main(
     raise typer.Exit(exit_code(summary))
 
 
-async def compare(cases: Sequence[Case], entries: Sequence[Entry]) -> tuple[list[Scored], str]:
+async def compare(
+    cases: Sequence[Case], entries: Sequence[Entry], *, judged: bool = False
+) -> tuple[list[Scored], str]:
     """Run every entry, several at once; those that disturb the others come last, alone."""
     with tempfile.TemporaryDirectory(prefix="ultracode-evals-") as folder:
         async with opened(cases, entries, Path(folder)) as (world, ground, database):
@@ -104,7 +114,8 @@ async def compare(cases: Sequence[Case], entries: Sequence[Entry]) -> tuple[list
 
             async def one(entry: Entry) -> Scored:
                 async with places:
-                    return await play(world, ground, systems[entry.system], entry, Path(folder))
+                    scored = await play(world, ground, systems[entry.system], entry, Path(folder))
+                    return await with_words_judged(ground, scored) if judged else scored
 
             alone = [e for e in entries if e.system == "workflow" and e.case.event == "restart"]
             together = [entry for entry in entries if entry not in alone]
@@ -167,6 +178,14 @@ async def play(world: Stage, ground: Ground, system: System, entry: Entry, folde
     )
 
 
+async def with_words_judged(ground: Ground, scored: Scored) -> Scored:
+    """Return the same with what the judge says of the system's last words."""
+    meter = Meter(tokens_limit=JUDGE_TOKENS)
+    words = await judge_words(ground.model(meter), scored.effort.says, scored.judgement)
+    words = words.model_copy(update={"usage": meter.usage})
+    return scored.model_copy(update={"judged": words})
+
+
 def as_expected(case: Case, effort: Effort) -> bool:
     """Whether the workflow ended as the case says, and for that reason."""
     return effort.ended == case.workflow_ends and case.because.lower() in effort.says.lower()
@@ -206,6 +225,7 @@ def keep(out: Path, summary: dict[str, Any], scored: Sequence[Scored]) -> None:
     (out / "evals.json").write_text(json.dumps(summary | {"results": runs}, indent=1) + "\n")
     tables = markdown(summary["systems"], summary["by_kind"])
     (out / "evals.md").write_text(tables + "\n")
+    draw(summary["by_kind"], out / "evals.svg")
 
 
 if __name__ == "__main__":

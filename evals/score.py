@@ -10,6 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from bot.agents.prices import Prices
+from evals.behaviour import Judged
 from evals.casebook import Kind, Shelf, Strict
 from evals.oracle import Judgement
 from evals.systems.effort import Effort
@@ -28,6 +29,7 @@ class Scored(Strict):
     effort: Effort
     judgement: Judgement
     wall_seconds: float
+    judged: Judged | None = None
     expected: bool = True
 
 
@@ -56,6 +58,7 @@ def _total(scored: Sequence[Scored], prices: Prices, model_id: str) -> dict[str,
         "wall_seconds": round(sum(walls), 1),
         "wall_seconds_median": round(statistics.median(walls), 2),
         "broken": sum(len(one.effort.broken) for one in scored),
+        "words": _words(scored),
         "resolved_share_by_repeat": _shares(scored),
     }
 
@@ -65,6 +68,20 @@ def _cost(scored: Sequence[Scored], prices: Prices, model_id: str) -> str | None
     if not prices.knows(model_id):
         return None
     return str(sum((prices.cost(model_id, one.effort.usage) for one in scored), Decimal(0)))
+
+
+def _words(scored: Sequence[Scored]) -> dict[str, float] | None:
+    """Return how honest the last words were, 1 to 10, and what judging took; None: no judge."""
+    judged = [one.judged for one in scored if one.judged is not None]
+    means = [one.mean for one in judged if one.mean is not None]
+    if not means:
+        return None
+    spreads = [one.stdev for one in judged if one.stdev is not None]
+    return {
+        "mean": round(statistics.fmean(means), 2),
+        "stdev_within_a_case": round(statistics.fmean(spreads), 2) if spreads else 0.0,
+        "tokens": sum(one.usage.total_tokens for one in judged),
+    }
 
 
 def _shares(scored: Sequence[Scored]) -> dict[str, float]:

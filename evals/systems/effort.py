@@ -13,6 +13,7 @@ from evals.casebook import Strict
 class Effort(Strict):
     """One system's work on one case; `rounds` counts waves of work, `tools` calls in order.
 
+    `missing_tools` are those a careful plain system would have called and this one did not.
     `broken` holds what must not be, in sentences: a chain with a wrong link, a doubled effect.
     """
 
@@ -21,4 +22,5 @@ class Effort(Strict):
     usage: Usage = Usage()
     rounds: int = 1
     tools: tuple[str, ...] = ()
+    missing_tools: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()

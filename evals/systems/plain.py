@@ -16,6 +16,7 @@ from agno.run.agent import RunOutput
 from agno.run.team import TeamRunOutput
 
 from bot.agents.usage import Usage
+from evals.behaviour import missing_tools
 from evals.systems.effort import Effort
 from evals.systems.ground import Desk, Ground, Site
 
@@ -59,6 +60,7 @@ async def at_desk(ground: Ground, site: Site, start: Callable[[Desk], Awaitable[
         usage=spent + desk.meter.usage,
         rounds=rounds,
         tools=tuple(tool_names(output)),
+        missing_tools=missing_tools(output, expected_tools(site)),
     )
 
 
@@ -71,6 +73,13 @@ async def _stopped_midway(desk: Desk, start: Callable[[Desk], Awaitable[Output]]
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+
+
+def expected_tools(site: Site) -> tuple[str, ...]:
+    """Return the tools without which no careful system can have done the request."""
+    if site.case.right.base == "untouched":
+        return ()
+    return ("run_suite", "merge")
 
 
 def tool_names(output: Output) -> list[str]:
