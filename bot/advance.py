@@ -15,15 +15,19 @@ import structlog
 from bot import gate
 from bot.bindings import BindingBroken
 from bot.contracts import CandidateEnvelope, Ending, Trigger, UserRef
-from bot.ending import end, start_next
+from bot.ending import end, end_unseen, start_next
 from bot.errors import AgentFailure, BudgetExceeded, Refusal
+from bot.feedback import load_feedback
 from bot.followup import FollowUp, plan_follow
+from bot.github import messages
+from bot.github.port import AccessLost, GitHubRefused
 from bot.live import LiveRun, RunFailed
 from bot.live_run import open_run
 from bot.services import Services
 from bot.steps.finalize import GateClosed
 from bot.steps.review import final_result
 from bot.store.fence import holding
+from bot.store.runs import Claim
 from bot.store.tables import WAITING_STATES, DeliveryOutcome, RunState
 from bot.workflow import Conductor, Ended, Paused
 
@@ -45,24 +49,34 @@ async def advance(services: Services, run_id: str) -> None:
         structlog.contextvars.bound_contextvars(run_id=run_id, epoch=claim.epoch),
         holding(run_id, claim.epoch),
     ):
-        live = await open_run(services, claim)
-        stored = await live.pieces.load("ending", Ending)
-        if stored is not None:  # a crash, or patience with GitHub, came after the decision
-            await end(services, live, stored)
-            return
-        if await expired(services, live):
-            return
-        match live.run.state:
-            case RunState.ACCEPTED | RunState.PLANNING | RunState.WORKING:
-                await work(services, live)
-            case RunState.AWAITING_GO:
-                await live.publisher.ask_for_go()
-            case RunState.AWAITING_REVIEW:
-                await decide(services, live)
-            case RunState.APPROVED | RunState.PROMOTING:
-                await promote(services, live)
-            case _:
-                log.info("nothing to advance", state=live.run.state)
+        try:
+            await move_on(services, claim)
+        except AccessLost as lost:
+            log.info("the repository is out of reach", reason=str(lost))
+            sentence = messages.access_lost_sentence()
+            await end_unseen(services, claim, Ending(outcome="cancelled", sentence=sentence))
+
+
+async def move_on(services: Services, claim: Claim) -> None:
+    """Move a claimed run on. Raises AccessLost when this App may see its repository no more."""
+    live = await open_run(services, claim)
+    stored = await live.pieces.load("ending", Ending)
+    if stored is not None:  # a crash, or patience with GitHub, came after the decision
+        await end(services, live, stored)
+        return
+    if await expired(services, live):
+        return
+    match live.run.state:
+        case RunState.ACCEPTED | RunState.PLANNING | RunState.WORKING:
+            await work(services, live)
+        case RunState.AWAITING_GO:
+            await live.publisher.ask_for_go()
+        case RunState.AWAITING_REVIEW:
+            await decide(services, live)
+        case RunState.APPROVED | RunState.PROMOTING:
+            await promote(services, live)
+        case _:
+            log.info("nothing to advance", state=live.run.state)
 
 
 async def expired(services: Services, live: LiveRun) -> bool:
@@ -192,14 +206,18 @@ async def answer_change_request(
         sentence = f"{blocked.by.login} requested changes."
         await close(services, live, Ending(outcome="rejected", sentence=sentence))
         return
-    if not blocked.fresh or not review.body.strip():
+    pull_number = live.run.pull_number
+    feedback = ""
+    if blocked.fresh and pull_number is not None:
+        feedback = await load_feedback(live.github, pull_number, review)
+    if not feedback:
         await live.publisher.show_verdict(envelope, blocked)
         return
     next_ = FollowUp(
         kind="revision",
         trigger=Trigger(kind="review", id=str(review.id)),
         who=UserRef(id=blocked.by.id, login=blocked.by.login),
-        feedback=review.body,
+        feedback=feedback,
     )
     try:
         sentence = f"{blocked.by.login} requested changes; a revision follows on the same branch."
@@ -315,10 +333,15 @@ async def clean_up(services: Services, run_id: str) -> None:
     if claim is None:
         return
     await services.workshop.cancel(run_id)
+    why = claim.run.state_reason or "Somebody with write access"
+    sentence = why if why.endswith(".") else f"{why} cancelled it."
+    ending = Ending(outcome="cancelled", sentence=sentence)
     with holding(run_id, claim.epoch):
-        live = await open_run(services, claim)
-        who = live.run.state_reason or "Somebody with write access"
-        await end(services, live, Ending(outcome="cancelled", sentence=f"{who} cancelled it."))
+        try:
+            await end(services, await open_run(services, claim), ending)
+        except GitHubRefused as refused:
+            log.info("an ending cannot be shown", run_id=run_id, reason=str(refused))
+            await end_unseen(services, claim, ending)
 
 
 async def give_up(services: Services, task: str, argument: str, reason: str) -> None:

@@ -60,6 +60,7 @@ class CodingRequest(Frozen):
     installation_id: int
     issue_number: int
     issue_title: str = Field(max_length=1_000)
+    on_pull: bool = Field(default=False, description="asked on a pull request, not an issue")
     base_ref: str
     base_sha: CommitSha
     default_branch: str

@@ -15,8 +15,8 @@ from bot.followup import FollowUp, plan_follow, start_follow
 from bot.live import LiveRun
 from bot.services import Services
 from bot.steps.review import final_result
-from bot.store.runs import NewRun
-from bot.store.tables import RunState
+from bot.store.runs import Claim, NewRun
+from bot.store.tables import LIVE_STATES, RunState
 from workspace.contracts import Candidate
 
 #: How long GitHub may take to mark the pull request merged before we stop waiting for it.
@@ -52,6 +52,24 @@ async def end(services: Services, live: LiveRun, ending: Ending) -> None:
         if new is not None and next_ is not None:
             await start_follow(services, new, next_, tx)
     await start_next(services, live)
+
+
+async def end_unseen(services: Services, claim: Claim, ending: Ending) -> None:
+    """Call a run ended where GitHub shows it no more: only our own record and `runs show` say so.
+
+    What was shown before stays as it is; nothing of the run is left running.
+    """
+    await services.workshop.cancel(claim.run.run_id)
+    await services.runs.transition(
+        claim.run.run_id,
+        from_states=LIVE_STATES,
+        to_state=RunState(ending.outcome),
+        epoch=claim.epoch,
+        outcome_sentence=ending.sentence,
+        deadline_at=None,
+    )
+    for run in await services.runs.next_queued(claim.run):
+        await services.queue.defer_advance(run.run_id)
 
 
 async def planned_next(services: Services, live: LiveRun, next_: FollowUp) -> NewRun | None:

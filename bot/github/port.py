@@ -242,6 +242,21 @@ class Review:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LineComment:
+    """A comment on a file of a pull request; `line` is None where the diff moved on, or none was.
+
+    `review_id` names the review it came with.
+    """
+
+    id: int
+    review_id: int | None
+    author: Account | None
+    path: str
+    line: int | None
+    body: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewSummary:
     """What only GraphQL tells: GitHub's own verdict, and the threads still open.
 
@@ -475,6 +490,10 @@ class GitHubRepository(Protocol):
 
     async def reviews(self, number: int) -> tuple[Review, ...]:
         """Return every review of a pull request, oldest first."""
+        ...
+
+    async def line_comments(self, number: int) -> tuple[LineComment, ...]:
+        """Return every comment on files of a pull request, oldest first."""
         ...
 
     async def review_summary(self, number: int) -> ReviewSummary:

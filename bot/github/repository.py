@@ -25,6 +25,7 @@ from bot.github.port import (
     CommitStatus,
     GitHubRefused,
     IssueFacts,
+    LineComment,
     NotFound,
     Permission,
     PullFacts,
@@ -42,6 +43,7 @@ from bot.github.wire import (
     parse_comment,
     parse_commit,
     parse_issue,
+    parse_line_comment,
     parse_permission,
     parse_pull,
     parse_review,
@@ -182,6 +184,10 @@ class Repository:
     async def reviews(self, number: int) -> tuple[Review, ...]:
         """See the port."""
         return tuple(map(parse_review, await self._door.pages(f"pulls/{number}/reviews")))
+
+    async def line_comments(self, number: int) -> tuple[LineComment, ...]:
+        """See the port."""
+        return tuple(map(parse_line_comment, await self._door.pages(f"pulls/{number}/comments")))
 
     async def review_summary(self, number: int) -> ReviewSummary:
         """See the port."""

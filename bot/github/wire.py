@@ -24,6 +24,7 @@ from bot.github.port import (
     HookDelivery,
     InstallationFacts,
     IssueFacts,
+    LineComment,
     Permission,
     PullFacts,
     PushAllowance,
@@ -234,6 +235,19 @@ def parse_review(raw: Json) -> Review:
         submitted_at=parse_time(submitted) if submitted else None,
         body=raw["body"] or "",
         html_url=raw["html_url"],
+    )
+
+
+@_narrow
+def parse_line_comment(raw: Json) -> LineComment:
+    """A pull request review comment object."""
+    return LineComment(
+        id=raw["id"],
+        review_id=raw.get("pull_request_review_id"),
+        author=parse_account(raw["user"]),
+        path=raw["path"],
+        line=raw.get("line") or raw.get("original_line"),
+        body=raw["body"] or "",
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from bot.clock import now
 from bot.github.marks import Marks
-from bot.github.port import Account, GitHubRepository, Reaction, ReactionTarget
+from bot.github.port import Account, GitHubRepository, LineComment, Reaction, ReactionTarget
 from bot.store.effects import EffectKind, Effects
 
 
@@ -55,13 +55,23 @@ class Answers:
 
         async def act() -> str:
             body = self.marks.signed(text, place, key)
+            if self.thread is not None:
+                return str(await self.repository.reply_in_thread(self.number, self.thread, body))
             return str((await self.repository.create_comment(self.number, body)).id)
 
         async def find() -> str | None:
+            if self.thread is not None:
+                said = await self.repository.line_comments(self.number)
+                return next((str(c.id) for c in said if is_own(c) and mark in c.body), None)
             own = await self.repository.own_comments(self.number)
             return next((str(comment.id) for comment in own if mark in comment.body), None)
 
+        def is_own(comment: LineComment) -> bool:
+            return comment.author is not None and not comment.author.is_person
+
         async def undo(comment_id: str) -> None:
+            if self.thread is not None:
+                return  # a doubled reply stays: no other effect is bound to it
             await self.repository.delete_comment(int(comment_id))
 
         await self.effects.perform(

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypedDict, assert_never
 
 from bot.contracts import Trigger, UserRef
 from bot.errors import LiveRunExists, Refusal
+from bot.feedback import place
 from bot.github import messages
 from bot.github.port import Account, GitHubRepository, Permission, ReactionTarget
 from bot.intake.answers import Answers
@@ -40,7 +41,7 @@ from webhooks.commands import (
     Verify,
     parse_command,
 )
-from webhooks.events import IssueCommentCreated, IssueLabeled
+from webhooks.events import IssueCommentCreated, IssueLabeled, ReviewCommentCreated
 from webhooks.payloads import Account as PayloadAccount
 
 Telling: TypeAlias = Status | Help | Unknown | BadOption
@@ -63,7 +64,10 @@ class Actor(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Voice:
-    """Somebody who spoke: where, and how to answer there."""
+    """Somebody who spoke: where, and how to answer there.
+
+    `place` names the file and line of a review thread, empty elsewhere.
+    """
 
     services: Services
     repository: GitHubRepository
@@ -73,6 +77,7 @@ class Voice:
     issue_node_id: str
     trigger: Trigger
     delivery_id: str
+    place: str = ""
     removed_label: str | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -119,7 +124,6 @@ async def on_comment(
     if parsed.command is None and not parsed.hint:
         return DeliveryOutcome.IGNORED
     repository = services.github.repository(event.installation.id, event.repository.id)
-    target = ReactionTarget(kind="comment", id=comment.id)
     voice = Voice(
         services=services,
         repository=repository,
@@ -128,7 +132,7 @@ async def on_comment(
             marks=services.marks,
             repository=repository,
             scope=f"comment:{comment.id}",
-            target=target,
+            target=ReactionTarget(kind="comment", id=comment.id),
             number=event.issue.number,
         ),
         who=account_of(event.sender),
@@ -136,6 +140,40 @@ async def on_comment(
         issue_node_id=event.issue.node_id,
         trigger=Trigger(kind="comment", id=str(comment.id)),
         delivery_id=delivery_id,
+    )
+    return await hear(voice, parsed)
+
+
+async def on_thread(
+    services: Services, event: ReviewCommentCreated, delivery_id: str
+) -> DeliveryOutcome:
+    """Answer a comment on a file of a pull request in its thread; the place is context."""
+    comment = event.comment
+    if not comment.is_by_person or event.sender is None or event.installation is None:
+        return DeliveryOutcome.IGNORED
+    parsed = await asyncio.to_thread(parse_command, comment.body)
+    if parsed.command is None and not parsed.hint:
+        return DeliveryOutcome.IGNORED
+    repository = services.github.repository(event.installation.id, event.repository.id)
+    pull = event.pull_request
+    voice = Voice(
+        services=services,
+        repository=repository,
+        answers=Answers(
+            effects=services.effects,
+            marks=services.marks,
+            repository=repository,
+            scope=f"review_comment:{comment.id}",
+            target=ReactionTarget(kind="review_comment", id=comment.id),
+            number=pull.number,
+            thread=comment.in_reply_to_id or comment.id,
+        ),
+        who=account_of(event.sender),
+        number=pull.number,
+        issue_node_id=pull.node_id,
+        trigger=Trigger(kind="review_comment", id=str(comment.id)),
+        delivery_id=delivery_id,
+        place=place(comment.path, comment.line or comment.original_line),
     )
     return await hear(voice, parsed)
 
@@ -227,7 +265,8 @@ async def follow_up(voice: Voice, command: Following) -> str:
     by = By(who=voice.user, trigger=voice.trigger)
     match command:
         case Revise():
-            return await revise(services, run, command, **by)
+            there = replace(command, feedback=in_place(voice, command.feedback))
+            return await revise(services, run, there, **by)
         case Refresh():
             return await refresh(services, run, command, **by)
         case Retry():
@@ -254,23 +293,32 @@ async def tell(voice: Voice, command: Telling) -> str:
 
 
 async def start_run(voice: Voice, command: Start) -> str:
-    """Start a run; its status comment is the answer."""
+    """Start a run; its status comment is the answer.
+
+    On the bot's own pull request it is a run for the issue that one came from.
+    """
+    own = await voice.services.runs.of_pull(voice.repository.repository_id, voice.number)
     await start(
         voice.services,
         Ask(
             installation_id=voice.repository.installation_id,
             repository_id=voice.repository.repository_id,
-            issue_number=voice.number,
-            issue_node_id=voice.issue_node_id,
+            issue_number=own[-1].issue_number if own else voice.number,
+            issue_node_id=(own[-1].issue_node_id or "") if own else voice.issue_node_id,
             requester=voice.who,
             trigger=voice.trigger,
-            words=command.request,
+            words=in_place(voice, command.request),
             base=command.base,
             suites=command.suites,
             delivery_id=voice.delivery_id,
         ),
     )
     return ""
+
+
+def in_place(voice: Voice, text: str) -> str:
+    """Return somebody's words with the place they were said at, where that was a review thread."""
+    return f"{voice.place}: {text}" if voice.place and text.strip() else text
 
 
 async def label_of(repository: GitHubRepository) -> str:

@@ -12,7 +12,8 @@ from typing import assert_never
 
 import structlog
 
-from bot.intake.asks import on_comment, on_label
+from bot.intake.asks import on_comment, on_label, on_thread
+from bot.intake.befall import on_end, on_unsuspended
 from bot.intake.buttons import on_button
 from bot.intake.wake import runs_to_wake
 from bot.services import Services
@@ -65,12 +66,29 @@ async def is_served(services: Services, event: events.Event) -> bool:
             return event.repository.owner.id in allowed
 
 
-async def _dispatch(services: Services, event: events.Event, delivery_id: str) -> DeliveryOutcome:
+async def _dispatch(  # noqa: C901 - one case a kind of event
+    services: Services, event: events.Event, delivery_id: str
+) -> DeliveryOutcome:
     match event:
         case events.IssueCommentCreated():
             return await on_comment(services, event, delivery_id)
         case events.IssueLabeled():
             return await on_label(services, event, delivery_id)
+        case (
+            events.IssueDeleted()
+            | events.IssueTransferred()
+            | events.RepositoryArchived()
+            | events.RepositoryDeleted()
+            | events.RepositoryTransferred()
+            | events.InstallationDeleted()
+            | events.InstallationSuspended()
+            | events.InstallationRepositoriesRemoved()
+        ):
+            return await on_end(services, event, delivery_id)
+        case events.InstallationUnsuspended():
+            return await on_unsuspended(services, event)
+        case events.ReviewCommentCreated():
+            return await on_thread(services, event, delivery_id)
         case (
             events.CheckRunActionRequested()
             | events.CheckRunRerequested()
@@ -103,23 +121,13 @@ async def _dispatch(services: Services, event: events.Event, delivery_id: str) -
             events.IssueClosed()
             | events.IssueLocked()
             | events.IssueUnlocked()
-            | events.IssueTransferred()
-            | events.IssueDeleted()
-            | events.ReviewCommentCreated()
             | events.RepositoryRenamed()
-            | events.RepositoryTransferred()
-            | events.RepositoryArchived()
             | events.RepositoryUnarchived()
-            | events.RepositoryDeleted()
             | events.RepositoryPrivatized()
             | events.RepositoryPublicized()
             | events.InstallationCreated()
-            | events.InstallationDeleted()
-            | events.InstallationSuspended()
-            | events.InstallationUnsuspended()
             | events.InstallationPermissionsAccepted()
             | events.InstallationRepositoriesAdded()
-            | events.InstallationRepositoriesRemoved()
         ):
             return DeliveryOutcome.IGNORED
         case _:

@@ -147,9 +147,10 @@ async def check_requester(ground: Ground, requester: Account) -> None:
 
 async def pin_base(ground: Ground, ask: Ask) -> tuple[str, str]:
     """Return the base branch and its SHA. Raises Refusal when it cannot be worked on or pushed."""
-    branch = ask.base or ground.facts.default_branch
+    branch = ask.base or await own_branch(ground) or ground.facts.default_branch
+    admitted = ground.policy.bases or (ground.facts.default_branch,)
     if not ground.policy.admits_base(branch, default_branch=ground.facts.default_branch):
-        raise Refusal(messages.base_not_admitted_message(branch))
+        raise Refusal(messages.base_not_admitted_message(branch, admitted))
     sha = await ground.repository.branch_sha(branch)
     if sha is None:
         raise Refusal(messages.no_such_branch_message(branch))
@@ -162,6 +163,22 @@ async def pin_base(ground: Ground, ask: Ask) -> tuple[str, str]:
     if problems:
         raise Refusal(messages.not_promotable_message(branch, problems))
     return branch, sha
+
+
+async def own_branch(ground: Ground) -> str | None:
+    """Return the branch of the pull request that was asked on; None on an issue.
+
+    Raises:
+        Refusal: It comes from a fork, where this App cannot push, or is closed.
+    """
+    if not ground.issue.is_pull:
+        return None
+    pull = await ground.repository.pull(ground.issue.number)
+    if pull is None or pull.state != "open":
+        raise Refusal(messages.pull_closed_message())
+    if pull.head_repository_id != ground.repository.repository_id:
+        raise Refusal(messages.fork_declined_message())
+    return pull.head_ref
 
 
 def planned_commit(ground: Ground) -> PlannedCommit:
@@ -194,6 +211,7 @@ async def pin_request(ground: Ground, ask: Ask) -> tuple[CodingRequest, bool]:
         installation_id=ask.installation_id,
         issue_number=ask.issue_number,
         issue_title=issue.title[:1000],
+        on_pull=issue.is_pull,
         base_ref=f"refs/heads/{branch}",
         base_sha=sha,
         default_branch=ground.facts.default_branch,

@@ -188,7 +188,8 @@ class RunStore(RunQueries):
         """Move the run to `cancelling` at a new epoch, which also fences the busy worker.
 
         A run whose promotion was begun cannot be cancelled: the push may have happened. `reason`
-        names in the ending who cancelled it, where that is not a person on GitHub.
+        names in the ending who cancelled it, where that is not a person on GitHub; a whole sentence
+        (it ends with a full stop) is the ending.
 
         Returns:
             The run, or None when it has ended, is being cancelled, or is too far.

@@ -28,6 +28,7 @@ from bot.github.messages.answers import (
     nothing_awaits_go_message,
     nothing_to_cancel_message,
     problem_message,
+    pull_closed_message,
     requester_level_message,
     revisions_spent_message,
     second_command_note,
@@ -53,6 +54,7 @@ from bot.github.messages.followups import (
     unknown_button_message,
     verify_message,
 )
+from bot.github.messages.lost_ground import access_lost_sentence, lost_ground_sentence
 from bot.github.messages.pull_request import (
     commit_message,
     commit_subject,
@@ -64,6 +66,7 @@ from bot.github.messages.standing import merged_elsewhere_sentence, verdict_sent
 from bot.github.messages.status import status_comment
 
 __all__ = [
+    "access_lost_sentence",
     "archived_message",
     "bad_option_message",
     "base_not_admitted_message",
@@ -82,6 +85,7 @@ __all__ = [
     "issue_gone_message",
     "landed_comment",
     "live_run_message",
+    "lost_ground_sentence",
     "merged_elsewhere_sentence",
     "no_policy_message",
     "no_required_suite_message",
@@ -96,6 +100,7 @@ __all__ = [
     "nothing_to_verify_message",
     "nothing_waits_message",
     "problem_message",
+    "pull_closed_message",
     "pull_request_body",
     "pull_request_title",
     "push_refused_sentence",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from bot.github.escape import code, fence, words
@@ -151,6 +152,11 @@ def fork_declined_message() -> str:
     )
 
 
+def pull_closed_message() -> str:
+    """Refuse to work on the branch of a closed pull request."""
+    return f"This pull request is closed, so there is no branch to work on. {NOTHING_STARTED}"
+
+
 # --- refusals before a run ----------------------------------------------------------------------
 
 
@@ -174,11 +180,14 @@ def no_policy_message(proposal: str) -> str:
     )
 
 
-def base_not_admitted_message(branch: str) -> str:
-    """Refuse a base branch that policy does not admit."""
-    return (
+def base_not_admitted_message(branch: str, bases: Sequence[str] = ()) -> str:
+    """Refuse a base branch that policy does not admit, with the line that would admit it."""
+    admitted = ", ".join(json.dumps(base, ensure_ascii=False) for base in (*bases, branch))
+    line = fence(f"bases: [{admitted}]").replace("```text", "```yaml", 1) if bases else ""
+    return paragraphs(
         f"Policy does not admit {code(branch)} as a base branch. Add it to `bases` in "
-        f"`{POLICY_PATH}` on the default branch."
+        f"`{POLICY_PATH}` on the default branch{':' if line else '.'}",
+        line,
     )
 
 

@@ -61,9 +61,10 @@ def pull_request_body(view: RunView) -> str:
 
 
 def closes_line(request: CodingRequest) -> str:
-    """`Closes` works for the default branch only; elsewhere the issue is named."""
+    """`Closes` works for issues and the default branch only; what else was asked on is named."""
     base = request.base_ref.removeprefix("refs/heads/")
-    word = "Closes" if base == request.default_branch else "For"
+    closes = base == request.default_branch and not request.on_pull
+    word = "Closes" if closes else "For"
     return f"{word} #{request.issue_number}"
 
 

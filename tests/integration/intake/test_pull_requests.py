@@ -1,0 +1,56 @@
+"""Commands on pull requests: in review threads, and on those of other people."""
+
+import pytest
+
+from bot.contracts import CodingRequest
+from evals.loopback import LineComment
+from tests.integration.intake.conftest import Bot
+
+pytestmark = pytest.mark.postgres
+
+
+async def test_a_reply_in_a_thread_brings_its_place(bot: Bot) -> None:
+    """A command in a review thread is answered there, and its file and line are context."""
+    pull = await bot.pull("topic/notes")
+    remark = LineComment(path="notes.md", body="/ultracode Say why.", line=1)
+    await bot.github.review(pull, as_user="writer", event="COMMENT", comments=[remark])
+    await bot.hear()
+    [run] = await bot.runs()
+    request = CodingRequest.model_validate(run.request["coding_request"])
+    assert request.request == "On `notes.md`, line 1: Say why."
+    assert (run.issue_number, request.base_ref) == (pull.number, "refs/heads/topic/notes")
+    [said] = pull.review_comments()
+    assert [r.content for r in said.reactions] == ["eyes"]
+
+    await bot.github.reply(said, as_user="second_writer", body="/ultracode cancle")
+    await bot.hear()
+    answer = pull.review_comments()[-1]
+    assert "Did you mean `/ultracode cancel`" in answer.body
+    assert answer.thread is said.thread
+    await bot.github.settle()
+    for delivery in [d for d in bot.github.deliveries if d.event == "pull_request_review_comment"]:
+        await bot.post(delivery.event, delivery.body)
+    await bot.work()
+    assert len(pull.review_comments()) == 3, "what comes again is not answered again"
+
+
+async def test_a_request_on_somebody_elses_pull_request(bot: Bot) -> None:
+    """It works on that branch; one that policy does not admit, or that is closed, is declined."""
+    pull = await bot.pull("topic/notes")
+    await bot.github.comment(pull, as_user="writer", body="/ultracode Say why.")
+    await bot.hear()
+    [run] = await bot.runs()
+    request = CodingRequest.model_validate(run.request["coding_request"])
+    assert request.base_ref == "refs/heads/topic/notes"
+    assert request.base_sha == pull.head_sha
+    assert request.on_pull
+
+    other = await bot.pull("feature", number=2)
+    await bot.github.comment(other, as_user="writer", body="/ultracode Say why.")
+    await bot.hear()
+    assert len(await bot.runs()) == 1
+    assert 'bases: ["main", "topic/*", "release/*", "feature"]' in (await bot.said(other))[-1]
+    await bot.github.close_pull(other, as_user="writer")
+    await bot.github.comment(other, as_user="writer", body="/ultracode Say why.")
+    await bot.hear()
+    assert "closed" in (await bot.said(other))[-1]
