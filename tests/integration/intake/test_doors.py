@@ -100,10 +100,12 @@ async def test_buttons_of_other_apps_and_forged_ids_do_nothing(bot: Bot) -> None
     foreign["check_run"]["app"]["id"] = 77
     forged = copy.deepcopy(payload)
     forged["check_run"]["id"] += 1_000_000
+    wim = bot.github.person("writer")
+    writer = {"id": wim.id, "login": wim.login, "type": "User"}
     for body in (foreign, forged):
-        await bot.post("check_run", orjson.dumps(body))
+        await bot.post("check_run", as_sender(body, writer))
         await bot.work()
     assert (await bot.services.runs.get(run.run_id)).state is RunState.ACCEPTED
-    await bot.post("check_run", orjson.dumps(payload))
+    await bot.post("check_run", as_sender(payload, writer))
     await bot.work()
     assert (await bot.services.runs.get(run.run_id)).state is RunState.CANCELLED
