@@ -54,8 +54,11 @@ async def cancel_run(database: Database, queue: Queue, run_id: str) -> str:
     """
     runs = RunStore(database)
     run = await runs.get(run_id)
-    if await runs.cancel(run_id, actor=OPERATOR, reason=WHO) is None:
+    async with database.begin() as tx:  # a death in between must not leave it uncleaned
+        cancelled = await runs.cancel(run_id, actor=OPERATOR, reason=WHO, tx=tx)
+        if cancelled is not None:
+            await queue.defer_clean_up(run_id, tx=tx)
+    if cancelled is None:
         raise NothingDone(too_late_to_cancel_message(await runs.get(run_id)))
     await queue.abort_run(run_id)
-    await queue.defer_clean_up(run_id)
     return f"Run {run_id} of issue #{run.issue_number} is being cancelled."

@@ -9,6 +9,7 @@ review may have come while nobody listened), and expired ones end.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Final
 
@@ -22,25 +23,37 @@ from bot.store.tables import RunState
 log = structlog.get_logger()
 
 EVERY_SECONDS: Final = 120.0
+REAP_SECONDS: Final = 60.0
 #: How far back GitHub's deliveries are looked through; it keeps them for three days.
 LOOK_BACK: Final = timedelta(hours=6)
 
 
 async def reconcile_forever(services: Services, stop: asyncio.Event) -> None:
     """Reconcile at start and every few minutes until told to stop."""
+    await _again_and_again(lambda: reconcile(services), EVERY_SECONDS, stop)
+
+
+async def reap_forever(services: Services, stop: asyncio.Event) -> None:
+    """Remove workspaces and folders that dead workers left, at start and every minute."""
+    await _again_and_again(services.workshop.reap, REAP_SECONDS, stop)
+
+
+async def _again_and_again(
+    look: Callable[[], Awaitable[None]], seconds: float, stop: asyncio.Event
+) -> None:
     while not stop.is_set():
         try:
-            await reconcile(services)
+            await look()
         except Exception:
-            log.exception("reconciling failed; it is tried again")
+            log.exception("looking for what was left behind failed; it is tried again")
         try:
-            await asyncio.wait_for(stop.wait(), EVERY_SECONDS)
+            await asyncio.wait_for(stop.wait(), seconds)
         except TimeoutError:
             continue
 
 
 async def reconcile(services: Services) -> None:
-    """Do one round of looking."""
+    """Do one round of looking. What concerns GitHub comes last: it may be away."""
     for run in await services.runs.without_job():
         log.info("an active run had no job", run_id=run.run_id, state=run.state)
         if run.state is RunState.CANCELLING:
@@ -66,4 +79,7 @@ async def ask_for_missed(services: Services) -> None:
     missed = {d.guid: d.id for d in remembered if d.guid not in arrived}
     for guid, delivery_id in missed.items():
         log.info("asking for a delivery again", delivery_id=guid)
-        await services.github.redeliver(delivery_id)
+        try:
+            await services.github.redeliver(delivery_id)
+        except GitHubError as error:  # one that GitHub forgot must not hold up the others
+            log.warning("a delivery is not sent again", delivery_id=guid, reason=str(error))

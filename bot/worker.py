@@ -23,7 +23,7 @@ from bot.intake.door import handle_delivery
 from bot.observability import configure_logging
 from bot.proof import artifacts_of
 from bot.queue import Queue, Timing
-from bot.recovery import reconcile_forever
+from bot.recovery import reap_forever, reconcile_forever
 from bot.services import Services
 from bot.settings import Settings, load_settings
 from bot.store.crashpoints import arm
@@ -87,6 +87,7 @@ async def serve_worker(timing: Timing | None = None) -> None:
         jobs = settings.ultracode_worker_jobs
         async with asyncio.TaskGroup() as group:
             group.create_task(reconcile_forever(services, stopping))
+            group.create_task(reap_forever(services, stopping))
             group.create_task(services.queue.serve(JobHandlers(services), jobs=jobs, stop=stopping))
     log.info("worker stopped")
 

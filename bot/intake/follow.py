@@ -92,7 +92,9 @@ async def retry(services: Services, run: Run | None, *, who: UserRef, trigger: T
     if "coding_request" not in run.request:
         raise Refusal(messages.nothing_to_retry_message(run))
     next_ = FollowUp(kind="retry", trigger=trigger, who=who)
-    await start_follow(services, await plan_follow(services, run, None, next_), next_)
+    new = await plan_follow(services, run, None, next_)
+    async with services.database.begin() as tx:
+        await start_follow(services, new, next_, tx)
     return ""
 
 

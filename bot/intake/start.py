@@ -71,32 +71,34 @@ async def start(services: Services, ask: Ask) -> Created:
     ground = await survey(services, ask)
     request, outsiders = await pin_request(ground, ask)
     waiting = outsiders
-    created = await services.runs.create(
-        NewRun(
-            repository_id=ask.repository_id,
-            installation_id=ask.installation_id,
-            issue_number=ask.issue_number,
-            issue_node_id=ask.issue_node_id,
-            trigger_kind=ask.trigger.kind,
-            trigger_id=ask.trigger.id,
-            requester_id=ask.requester.id,
-            requester_login=ask.requester.login,
-            request={
-                "coding_request": request.model_dump(mode="json"),
-                "policy": ground.policy_file.decode("utf-8"),
-                "repository": ground.facts.full_name,
-            },
-            base_ref=request.base_ref,
-            base_sha=request.base_sha,
-            state=RunState.AWAITING_GO if waiting else RunState.ACCEPTED,
-            state_reason=OUTSIDERS_WORDS if waiting else None,
-            deadline_at=datetime.now(UTC) + GO_DEADLINE if waiting else None,
-        ),
-        actor=f"github:{ask.requester.id}",
-        delivery_id=ask.delivery_id,
-    )
-    if created.fresh:
-        await services.queue.defer_advance(created.run.run_id)
+    async with services.database.begin() as tx:  # no run without its job, whoever dies here
+        created = await services.runs.create(
+            NewRun(
+                repository_id=ask.repository_id,
+                installation_id=ask.installation_id,
+                issue_number=ask.issue_number,
+                issue_node_id=ask.issue_node_id,
+                trigger_kind=ask.trigger.kind,
+                trigger_id=ask.trigger.id,
+                requester_id=ask.requester.id,
+                requester_login=ask.requester.login,
+                request={
+                    "coding_request": request.model_dump(mode="json"),
+                    "policy": ground.policy_file.decode("utf-8"),
+                    "repository": ground.facts.full_name,
+                },
+                base_ref=request.base_ref,
+                base_sha=request.base_sha,
+                state=RunState.AWAITING_GO if waiting else RunState.ACCEPTED,
+                state_reason=OUTSIDERS_WORDS if waiting else None,
+                deadline_at=datetime.now(UTC) + GO_DEADLINE if waiting else None,
+            ),
+            actor=f"github:{ask.requester.id}",
+            delivery_id=ask.delivery_id,
+            tx=tx,
+        )
+        if created.fresh:
+            await services.queue.defer_advance(created.run.run_id, tx=tx)
     return created
 
 
