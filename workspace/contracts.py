@@ -276,7 +276,7 @@ class SuiteResult(Frozen):
     missing: tuple[str, ...] = ()
     new: tuple[str, ...] = ()
     weakened: tuple[str, ...] = Field(
-        default=(), description="passed on the base, fail in the base's version on the candidate"
+        default=(), description="pass as changed, fail in the base's version on the candidate"
     )
     flaky: bool = False
     canary: Canary = Field(default="not_run", description="enters no digest")

@@ -100,10 +100,12 @@ def compare(base: Observation | None, candidate: Observation) -> Comparison:
 
 
 def find_weakened(facts: SuiteFacts) -> tuple[str, ...]:
-    """Return the tests that passed on the base and whose base version the candidate fails.
+    """Return the tests whose base version the candidate fails, though it passes its own version.
 
-    Without JUnit: the changed test files, when the base's version of them fails as a whole. Tests
-    that the candidate's own version fails as well are broken, not weakened.
+    Those that passed on the base count, and those that failed there: a test emptied to make the
+    suite green passes without the bug being mended. Without JUnit: the changed test files, when the
+    base's version of them fails as a whole. Tests that the candidate's own version fails as well
+    are broken, not weakened.
     """
     base, with_base_tests, candidate = facts.base, facts.base_tests, facts.candidate[0]
     if base is None or with_base_tests is None:
@@ -115,8 +117,15 @@ def find_weakened(facts: SuiteFacts) -> tuple[str, ...]:
     return _sorted(
         name
         for name, outcome in base.by_test.items()
-        if outcome == "passed" and then.get(name) != "passed" and own.get(name) not in _BAD
+        if _is_weakened(outcome, then.get(name), own.get(name))
     )
+
+
+def _is_weakened(on_base: str, base_version: str | None, own_version: str | None) -> bool:
+    """Whether a test holds on the candidate only as the candidate has it."""
+    if on_base == "passed":
+        return base_version != "passed" and own_version not in _BAD
+    return base_version in _BAD and own_version not in _BAD
 
 
 def decide_reason(facts: SuiteFacts) -> str:
