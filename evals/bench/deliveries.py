@@ -1,0 +1,76 @@
+"""Webhook deliveries to fire: each a new comment with a GUID of its own, signed. 14 kB a body."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import uuid
+from typing import Any
+
+SECRET = "a secret of the benchmark"  # noqa: S105 - it protects nothing
+_SIZE = 14_000
+
+
+def comment_requests(count: int, path: str, *, installation_id: int = 7) -> list[bytes]:
+    """Return raw HTTP requests, one delivery each."""
+    return [_request(path, _body(installation_id)) for _ in range(count)]
+
+
+def _body(installation_id: int) -> bytes:
+    number = uuid.uuid4().int >> 80
+    payload = _payload(number, installation_id)
+    payload["comment"]["performed_via_github_app"] = None
+    missing = _SIZE - len(json.dumps(payload))
+    payload["repository"]["description"] = "x" * missing  # stands for GitHub's hundred other URLs
+    return json.dumps(payload).encode()
+
+
+def _payload(number: int, installation_id: int) -> dict[str, Any]:
+    user = {"id": 1001, "node_id": "U_1", "login": "somebody", "type": "User"}
+    return {
+        "action": "created",
+        "issue": {
+            "id": 1,
+            "node_id": "I_1",
+            "number": 1,
+            "title": "Totals are off",
+            "body": "They are too low.",
+            "state": "open",
+            "user": user,
+            "author_association": "MEMBER",
+            "labels": [],
+            "locked": False,
+        },
+        "comment": {
+            "id": number,
+            "node_id": f"IC_{number}",
+            "body": "/ultracode status",
+            "user": user,
+            "author_association": "MEMBER",
+            "created_at": "2026-01-01T00:00:00Z",
+            "updated_at": "2026-01-01T00:00:00Z",
+        },
+        "repository": {
+            "id": 1,
+            "node_id": "R_1",
+            "name": "project",
+            "full_name": "someone/project",
+            "private": False,
+            "default_branch": "main",
+            "owner": user,
+        },
+        "sender": user,
+        "installation": {"id": installation_id, "node_id": "MDg6"},
+    }
+
+
+def _request(path: str, body: bytes) -> bytes:
+    signature = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        f"User-Agent: GitHub-Hookshot/bench\r\nX-GitHub-Event: issue_comment\r\n"
+        f"X-GitHub-Delivery: {uuid.uuid4()}\r\nX-Hub-Signature-256: sha256={signature}\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
