@@ -78,6 +78,7 @@ async def serve_web(*, host: str, port: int) -> None:
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # nothing here asks who called
             timeout_graceful_shutdown=DRAIN_SECONDS,
         )
         await uvicorn.Server(config).serve()

@@ -46,9 +46,11 @@ def serve(
 
             raise typer.Exit(asyncio.run(serve_all(host=host, port=port)))
         case "web":
+            import uvloop
+
             from bot.app import serve_web
 
-            asyncio.run(serve_web(host=host, port=port))
+            uvloop.run(serve_web(host=host, port=port))
         case "worker":
             from bot.worker import serve_worker
 

@@ -52,7 +52,14 @@ async def measure_ack(deliveries: int = 10_000) -> list[Row]:
     rate, peer = _rate(ours), _rate(theirs)
     p99 = statistics.median(load.percentile(99) for load in ours) * 1000
     return [
-        Row("durable ack", "Probot, which stores nothing", rate, peer, "acks/s", Goal(1, at_most=False)),
+        Row(
+            "durable ack",
+            "Probot, which stores nothing",
+            rate,
+            peer,
+            "acks/s",
+            Goal(1, at_most=False),
+        ),
         Row("durable ack", "the database's own commits", rate, commits, "per second"),
         Row(
             "durable ack, 99th percentile",
@@ -78,7 +85,9 @@ def _rate(loads: list[Load]) -> float:
     return statistics.median(load.rate for load in loads)
 
 
-def _expect_answers(ours: list[Load], theirs: list[Load], sent: int, stored: int, jobs: int) -> None:
+def _expect_answers(
+    ours: list[Load], theirs: list[Load], sent: int, stored: int, jobs: int
+) -> None:
     for load in (*ours, *theirs):
         if set(load.statuses) - _ACCEPTED:
             raise RuntimeError(f"not every delivery was answered well: {dict(load.statuses)}")

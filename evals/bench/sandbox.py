@@ -5,7 +5,6 @@ that whatever else the machine does weighs on both sides alike.
 """
 
 import asyncio
-import json
 import os
 import statistics
 import subprocess
@@ -15,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from evals.bench.row import Goal, Row
 from workspace.sandbox.backend import Job, Limits
 from workspace.sandbox.bubblewrap import BubblewrapSandbox
 
@@ -48,8 +48,8 @@ def _bare_command(workspace: Path) -> list[str]:
     return ["bwrap", *_BARE.split(), "--bind", str(workspace), "/ws", *read_only, "--", "/bin/true"]
 
 
-async def measure_sandbox() -> dict[str, float]:
-    """Seconds and ratios: `start_ratio` against bare bubblewrap, `suite_ratio` against no sandbox.
+async def measure_sandbox() -> list[Row]:
+    """Measure a start against bare bubblewrap, and a suite against no sandbox.
 
     Raises:
         SandboxUnavailable: there is no bubblewrap here.
@@ -61,15 +61,10 @@ async def measure_sandbox() -> dict[str, float]:
             suite, plain = await _measure_suites(sandbox, Path(folder))
     finally:
         await sandbox.close()
-    return {
-        "start_seconds": round(start, 4),
-        "bare_bubblewrap_seconds": round(bare, 4),
-        "start_ratio": round(start / bare, 2),
-        "suite_seconds": round(suite, 3),
-        "plain_suite_seconds": round(plain, 3),
-        "suite_ratio": round(suite / plain, 2),
-        "load": round(os.getloadavg()[0], 2),
-    }
+    return [
+        Row("sandbox start", "bare bubblewrap", start, bare, "s", Goal(2)),
+        Row("a suite in the sandbox", "the suite outside", suite, plain, "s", Goal(1.2)),
+    ]
 
 
 async def _measure_starts(sandbox: BubblewrapSandbox, folder: Path) -> tuple[float, float]:
@@ -108,7 +103,3 @@ async def _medians(rounds: int, *sides: Callable[[], Awaitable[object]]) -> tupl
             taken.append(time.perf_counter() - started)
     first, second = (statistics.median(taken) for taken in seconds)
     return first, second
-
-
-if __name__ == "__main__":
-    print(json.dumps(asyncio.run(measure_sandbox()), indent=2))
