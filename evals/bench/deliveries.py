@@ -8,7 +8,7 @@ import json
 import uuid
 from typing import Any
 
-SECRET = "a secret of the benchmark"  # noqa: S105 - it protects nothing
+SECRET = "a secret of the benchmark"
 _SIZE = 14_000
 
 

@@ -35,7 +35,7 @@ from workspace.contracts import Candidate, CommitTemplate, RepoRef, RunPin, Scop
 from workspace.sandbox.local import LocalSandbox
 from workspace.service import Workshop
 
-RELEASES = (("cachetools", "5.4.0"), ("Django", "5.2.8"))
+RELEASES = (("cachetools", "5.4.0"), ("django", "5.2.8"))
 WORKERS = 4
 ROUNDS = 3
 
@@ -46,7 +46,7 @@ async def measure_workspaces() -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="ultracode-bench-") as place:
         for name, version in RELEASES:
             repository = await asyncio.to_thread(make_repository, name, version, Path(place))
-            async with hosted(repository, Path(place) / f"{name}-stage") as site:
+            async with hosted(name, repository) as site:
                 rows += await _measure(name, repository, site)
     return rows
 
@@ -71,47 +71,56 @@ class Site:
 
 
 @contextlib.asynccontextmanager
-async def hosted(repository: Path, folder: Path) -> AsyncIterator[Site]:
+async def hosted(name: str, repository: Path) -> AsyncIterator[Site]:
     """Serve a repository on the loopback GitHub; open a workshop with the App's tokens."""
-    folder.mkdir()
-    world = Stage(folder=folder, environment=plain_environment(), web_port=free_port())
+    with tempfile.TemporaryDirectory(prefix=f"ultracode-bench-{name}-") as place:
+        folder = Path(place)
+        world = Stage(folder=folder, environment=plain_environment(), web_port=free_port())
+        try:
+            await _serve_repository(world, repository)
+            async with _open_site(world, repository, folder) as site:
+                yield site
+        finally:
+            await world.close()
+
+
+async def _serve_repository(world: Stage, repository: Path) -> None:
+    hosting = ("--repo", f"someone/project={repository}", "--port", "0")
+    nobody = ("--webhook-url", "http://127.0.0.1:9/none")
+    world.github = await world.announce(
+        "github", *PYTHON, "evals.loopback", *hosting, *nobody, "--json"
+    )
+
+
+@contextlib.asynccontextmanager
+async def _open_site(world: Stage, repository: Path, folder: Path) -> AsyncIterator[Site]:
+    github = world.github
+    key = await asyncio.to_thread(Path(github["private_key_path"]).read_text)
+    client = GitHubClient(
+        app_id=github["app_id"], private_key=SecretStr(key), api_url=github["api_url"]
+    )
+    credentials = InstallationCredentials(client)
+    workshop = Workshop(
+        folder / "data",
+        credentials=credentials,
+        artifacts=FolderArtifacts(folder / "artifacts"),
+        sandbox=LocalSandbox(),
+        allow_loopback_http=True,
+    )
+    seen = await _look_up(world)
+    credentials.covers(seen["id"], github["installation_id"])
+    pin = RunPin(
+        run_id="benchbench",
+        repo=RepoRef(id=seen["id"], url=seen["clone_url"]),
+        base_ref="refs/heads/main",
+        original_base_sha=git(repository, "rev-parse", "HEAD"),
+        commit=_template(),
+    )
     try:
-        github = world.github = await world.announce(
-            "github",
-            *PYTHON,
-            "evals.loopback",
-            "--repo",
-            f"someone/project={repository}",
-            "--port",
-            "0",
-            "--webhook-url",
-            "http://127.0.0.1:9/none",
-            "--json",
-        )
-        key = SecretStr(Path(github["private_key_path"]).read_text())
-        client = GitHubClient(app_id=github["app_id"], private_key=key, api_url=github["api_url"])
-        credentials = InstallationCredentials(client)
-        workshop = Workshop(
-            folder / "data",
-            credentials=credentials,
-            artifacts=FolderArtifacts(folder / "artifacts"),
-            sandbox=LocalSandbox(),
-            allow_loopback_http=True,
-        )
-        seen = await _look_up(world)
-        credentials.covers(seen["id"], github["installation_id"])
-        pin = RunPin(
-            run_id="bench",
-            repo=RepoRef(id=seen["id"], url=seen["clone_url"]),
-            base_ref="refs/heads/main",
-            original_base_sha=git(repository, "rev-parse", "HEAD"),
-            commit=_template(),
-        )
         yield Site(workshop, pin, world.person("writer").token)
+    finally:
         await workshop.close()
         await client.aclose()
-    finally:
-        await world.close()
 
 
 async def _look_up(world: Stage) -> dict[str, Any]:
@@ -147,7 +156,7 @@ async def _measure(name: str, repository: Path, site: Site) -> list[Row]:
     return [
         Row(
             f"{name}: 4 workspaces, cold",
-            "git worktree add ×4",
+            "git worktree add x4",
             ours.first("open"),
             theirs.median("open"),
             "s",
@@ -155,18 +164,18 @@ async def _measure(name: str, repository: Path, site: Site) -> list[Row]:
         ),
         Row(
             f"{name}: 4 workspaces, pooled",
-            "git worktree add ×4",
+            "git worktree add x4",
             ours.rest("open"),
             theirs.median("open"),
             "s",
             Goal(1),
         ),
         Row(
-            f"{name}: 4 workspaces, pooled", "git clone ×4", ours.rest("open"), clones, "s", Goal(1)
+            f"{name}: 4 workspaces, pooled", "git clone x4", ours.rest("open"), clones, "s", Goal(1)
         ),
         Row(
             f"{name}: freeze of 4",
-            "git add -A, write-tree ×4",
+            "git add -A, write-tree x4",
             ours.median("freeze"),
             theirs.median("freeze"),
             "s",
@@ -208,7 +217,7 @@ class Times:
 
 
 async def _our_round(site: Site, number: int, times: Times) -> None:
-    pin = site.pin.model_copy(update={"run_id": f"bench-{number}"})
+    pin = site.pin.model_copy(update={"run_id": f"benchbench{number}"})
     base = pin.original_base_sha
     shop = site.workshop
     scopes = [
