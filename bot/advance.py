@@ -38,6 +38,7 @@ EXPECTED = (RunFailed, BindingBroken, AgentFailure, BudgetExceeded, Refusal)
 #: GitHub sends no event when it has caught up with a push, so the gate looks again.
 SETTLE_SECONDS = 5
 PROMOTING = frozenset({RunState.APPROVED, RunState.PROMOTING})
+KEPT_WHEN_FAILING = WAITING_STATES | PROMOTING
 
 
 async def advance(services: Services, run_id: str) -> None:
@@ -64,13 +65,12 @@ async def move_on(services: Services, claim: Claim) -> None:
     if stored is not None:  # a crash, or patience with GitHub, came after the decision
         await end(services, live, stored)
         return
-    if await expired(services, live):
-        return
     match live.run.state:
         case RunState.ACCEPTED | RunState.PLANNING | RunState.WORKING:
             await work(services, live)
         case RunState.AWAITING_GO:
-            await live.publisher.ask_for_go()
+            if not await expired(services, live):
+                await live.publisher.ask_for_go()
         case RunState.AWAITING_REVIEW:
             await decide(services, live)
         case RunState.APPROVED | RunState.PROMOTING:
@@ -184,7 +184,13 @@ async def keep_waiting(
     envelope: CandidateEnvelope,
     verdict: gate.Waiting | gate.Paused | gate.Voided,
 ) -> None:
-    """Show what is awaited; look again soon where GitHub will send no event for it."""
+    """Show what is awaited; look again soon where GitHub will send no event for it.
+
+    Only here does a run expire: what GitHub says was asked first, so that an approval given in time
+    counts even when the bot was away.
+    """
+    if await expired(services, live):
+        return
     await live.publisher.show_verdict(envelope, verdict)
     waits = verdict.waits if isinstance(verdict, gate.Waiting) else ()
     if any(isinstance(wait, gate.ForSettling) for wait in waits):
@@ -345,7 +351,11 @@ async def clean_up(services: Services, run_id: str) -> None:
 
 
 async def give_up(services: Services, task: str, argument: str, reason: str) -> None:
-    """End a run whose job failed too often; settle a delivery that could not be handled."""
+    """End a run whose work failed too often; settle a delivery that could not be handled.
+
+    A run that waits for a person, or is being promoted, is never ended for a failure of ours: its
+    candidate and its approvals stand, it says so once, and the reconciler tries again.
+    """
     if task == "handle_delivery":
         await services.deliveries.settle(argument, DeliveryOutcome.FAILED, reason)
         return
@@ -354,5 +364,8 @@ async def give_up(services: Services, task: str, argument: str, reason: str) -> 
         return
     with holding(argument, claim.epoch):
         live = await open_run(services, claim)
+        if claim.run.state in KEPT_WHEN_FAILING:
+            await live.publisher.say("stumbled", messages.stumbled_comment(reason))
+            return
         sentence = f"Something went wrong too often, and the bot gave up: {reason}"
         await end(services, live, Ending(outcome="failed", sentence=sentence))

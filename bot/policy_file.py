@@ -146,9 +146,8 @@ def _plain_mapping(node: yaml.MappingNode, path: _Path, lines: dict[_Path, int])
         key = key_node.value
         if key in values:
             first = lines[(*path, key)]
-            raise PolicyError(
-                PolicyProblem(line, f"`{_shown(key)}` stands twice (first on line {first})")
-            )
+            where = f"first on line {first}" if first != line else "on the same line"
+            raise PolicyError(PolicyProblem(line, f"`{_shown(key)}` stands twice ({where})"))
         lines[(*path, key)] = line
         values[key] = _plain(value_node, (*path, key), lines)
     return values

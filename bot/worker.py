@@ -18,7 +18,7 @@ from bot.agents.prices import Prices, load_prices
 from bot.errors import RetryLater
 from bot.github.client import GitHubClient
 from bot.github.marks import Marks
-from bot.github.port import RateLimited
+from bot.github.port import GitHubUnavailable, RateLimited
 from bot.intake.door import handle_delivery
 from bot.observability import configure_logging
 from bot.proof import artifacts_of
@@ -41,6 +41,9 @@ from workspace.service import Workshop
 from workspace.signing import Signer
 
 log = structlog.get_logger()
+
+#: How long a job waits for a GitHub that cannot be reached, or fails.
+GITHUB_AWAY_SECONDS = 20
 
 
 class JobHandlers:
@@ -67,11 +70,16 @@ class JobHandlers:
 
 
 async def patiently(work: Awaitable[None]) -> None:
-    """Turn GitHub's wish for patience into a job that comes back later."""
+    """Turn GitHub's wish for patience, or its absence, into a job that comes back later.
+
+    However long GitHub is away, nothing that waits for it is given up.
+    """
     try:
         await work
     except RateLimited as limited:
         raise RetryLater(limited.retry_after_seconds, str(limited)) from limited
+    except GitHubUnavailable as away:
+        raise RetryLater(GITHUB_AWAY_SECONDS, str(away)) from away
 
 
 async def serve_worker(timing: Timing | None = None) -> None:

@@ -92,7 +92,9 @@ def prepare_repository(
     source: Path, clone: Path, suite_command: str | None, setup_command: str | None
 ) -> None:
     """Clone `source`; give the clone a policy where commands are named."""
-    subprocess.run(["git", "clone", "-q", str(source), str(clone)], check=True)
+    cloned = subprocess.run(["git", "clone", "-q", str(source), str(clone)], check=False)
+    if cloned.returncode:
+        raise typer.BadParameter(f"{source} is no Git repository that can be cloned")
     if suite_command is None:
         if not (clone / POLICY).is_file():
             raise typer.BadParameter(f"{source} has no {POLICY}: name a --suite-command")

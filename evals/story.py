@@ -120,7 +120,7 @@ class Story:
         while time.monotonic() < deadline:
             async with self._database() as database:
                 run: dict[str, Any] = await shown_run(database, run_id)
-            line = f"{run['state']:<14}round {run['round']}"
+            line = f"{run['state']:<17}round {run['round']}"
             if line != last:
                 self.tell(line)
                 last = line

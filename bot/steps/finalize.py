@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from bot.bindings import check_envelope, check_policy
+from bot.bindings import BindingBroken, check_envelope, check_policy
 from bot.contracts import CandidateEnvelope, Ending, Outcome, RoundResult
 from bot.errors import BotError
 from bot.gate import Approved, BaseMoved, Landed, MergedElsewhere, Verdict
@@ -63,6 +63,8 @@ async def failed_outcome(live: LiveRun) -> Outcome:
 
 async def promote(live: LiveRun, envelope: CandidateEnvelope) -> Ending:
     """Fast-forward the base branch to the reviewed SHA. Raises GateClosed, NotApproved."""
+    if await landed(live, envelope):
+        return promoted(envelope)
     await check_stored(live, envelope)
     promoting = await live.runs.transition(
         live.run_id,
@@ -74,8 +76,6 @@ async def promote(live: LiveRun, envelope: CandidateEnvelope) -> Ending:
     if not promoting:
         raise NotApproved
     verdict = await live.publisher.decide_gate(envelope)
-    if is_ours(verdict) and await live.publisher.promotion_begun():
-        return promoted(envelope)
     if not isinstance(verdict, Approved):
         raise GateClosed(verdict)
     await live.publisher.open_gate(envelope, verdict)
@@ -89,6 +89,13 @@ async def promote(live: LiveRun, envelope: CandidateEnvelope) -> Ending:
             return Ending(outcome="failed", sentence=push_refused_sentence(reason))
         case _:
             assert_never(answer)
+
+
+async def landed(live: LiveRun, envelope: CandidateEnvelope) -> bool:
+    """Whether a push of ours reached the base branch, though its answer was lost."""
+    if not await live.publisher.promotion_begun():
+        return False
+    return is_ours(await live.publisher.decide_gate(envelope))
 
 
 def is_ours(verdict: Verdict) -> bool:
@@ -124,5 +131,5 @@ async def check_stored(live: LiveRun, envelope: CandidateEnvelope) -> None:
         raise EvidenceBroken("The stored evidence does not hold: " + " ".join(broken))
 
 
-class EvidenceBroken(BotError):
+class EvidenceBroken(BindingBroken):
     """The evidence cannot be recomputed from the stored bytes; nothing was merged."""

@@ -7,9 +7,9 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -17,7 +17,7 @@ from rich.table import Table
 
 from evals.bench.row import Row
 
-Measure = Callable[[], Awaitable[list[Row]]]
+Measure = Callable[[], Coroutine[Any, Any, list[Row]]]
 
 #: name on the command line → where it is measured
 BENCHES = {

@@ -41,6 +41,7 @@ from bot.github.messages.comments import (
     ending_comment,
     go_wanted_comment,
     review_wanted_comment,
+    stumbled_comment,
 )
 from bot.github.messages.followups import (
     deciding_again_message,
@@ -111,6 +112,7 @@ __all__ = [
     "second_command_note",
     "status_answer_message",
     "status_comment",
+    "stumbled_comment",
     "too_late_to_cancel_message",
     "unknown_button_message",
     "unknown_command_message",

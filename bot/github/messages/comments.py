@@ -23,6 +23,15 @@ def review_wanted_comment(view: RunView) -> str:
     )
 
 
+def stumbled_comment(reason: str) -> str:
+    """Say that something keeps going wrong while the run waits, and that nothing is lost by it."""
+    return (
+        f"Something went wrong again and again while this was being decided: {words(reason, 500)} "
+        "Nothing is lost: the candidate and its approvals stand, and the bot keeps trying. "
+        "`/ultracode cancel` stops the run."
+    )
+
+
 def go_wanted_comment(view: RunView) -> str:
     """Show what waits for a go, word for word, and ask for it."""
     return _GO_COMMENTS.get(view.reason, _outsiders_comment)(view)
