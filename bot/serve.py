@@ -1,7 +1,8 @@
 """`ultracode serve` without a role: web and worker in one process tree, on one database.
 
 In: settings. Out: both roles kept running until SIGTERM. Without DATABASE_URL the tree holds the
-embedded PostgreSQL of the data folder for as long as it runs; the roles join it.
+embedded PostgreSQL of the data folder for as long as it runs; the roles join it. Each is started
+with the part of the environment that it needs (`role_environment`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import sys
 
 from bot.observability import configure_logging
-from bot.settings import load_settings
+from bot.settings import load_settings, role_environment
 from bot.store.opened import open_database
 from bot.supervisor import Child, supervise
 
@@ -24,7 +25,11 @@ async def serve_all(*, host: str, port: int) -> int:
     async with open_database(settings):
         return await supervise(
             (
-                Child("web", (*serve, "web", "--host", host, "--port", str(port))),
-                Child("worker", (*serve, "worker")),
+                Child(
+                    "web",
+                    (*serve, "web", "--host", host, "--port", str(port)),
+                    role_environment("web"),
+                ),
+                Child("worker", (*serve, "worker"), role_environment("worker")),
             )
         )

@@ -32,6 +32,23 @@ from bot.errors import SettingsError
 from workspace.signing import KeyUnreadable, Signer
 
 AgentRole = Literal["planner", "worker", "reducer", "verifier", "refuter"]
+ServerRole = Literal["web", "worker"]
+
+#: Settings whose loss would let a stranger act as us, and the one role that works with each.
+_SECRET_OF: Final[dict[str, ServerRole]] = {
+    "github_client_secret": "web",
+    "github_private_key": "worker",
+    "github_private_key_path": "worker",
+    "openai_api_key": "worker",
+    "ultracode_signing_key": "worker",
+}
+
+#: What a process of the web role needs of the environment beside settings: where programs,
+#: modules, certificates and time zones are, and how it writes. Nothing here is a secret.
+_WEB_NEEDS: Final = re.compile(
+    r"HOME|LD_LIBRARY_PATH|LOGNAME|NO_COLOR|PATH|TERM|TMPDIR|USER|VIRTUAL_ENV|XDG_DATA_HOME"
+    r"|LANG(UAGE)?|LC_[A-Z]+|PYTHON[A-Z]+|SSL_CERT_(DIR|FILE)|TZ(DIR)?"
+)
 
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _POSTGRES: Final = re.compile(r"postgres(?:ql)?(?:\+psycopg)?://")
@@ -343,6 +360,22 @@ def load_settings() -> Settings:
         first = error.errors(include_input=False, include_url=False)[0]
         reason = first["msg"].removeprefix("Value error, ")
         raise _wrong(str(first["loc"][0]), reason[:1].lower() + reason[1:]) from None
+
+
+def role_environment(role: ServerRole) -> dict[str, str]:
+    """Return what one role of the server is started with: never a secret only the other needs.
+
+    The web role faces the network, so it gets settings and what `_WEB_NEEDS` names, nothing else.
+    The worker gets the rest as well: object stores, proxies and collectors have variables of their
+    own. Names of settings are read in either case, so they are compared in lower case.
+    """
+    settings = Settings.model_fields.keys()
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if _SECRET_OF.get(name.lower(), role) == role
+        and (role == "worker" or name.lower() in settings or _WEB_NEEDS.fullmatch(name))
+    }
 
 
 def _refuse_misspelt_names() -> None:

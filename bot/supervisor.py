@@ -15,8 +15,8 @@ import signal
 import sys
 import time
 from asyncio.subprocess import Process
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 _LOG: Final = logging.getLogger(__name__)
@@ -32,17 +32,18 @@ EXIT_REFUSED: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """One process to keep running: its name for logs, and its command."""
+    """One process to keep running: its name for logs, its command, its whole environment."""
 
     name: str
     command: tuple[str, ...]
+    environment: Mapping[str, str] = field(repr=False)
 
 
 async def supervise(children: Sequence[Child], *, drain_seconds: float = 10) -> int:
     """Keep these processes running until SIGTERM or SIGINT, or until one refuses to start.
 
     Args:
-        children: What to run. They inherit environment, folder, output and nothing else.
+        children: What to run. They inherit folder and output, and nothing else.
         drain_seconds: How long they may take to end after SIGTERM.
 
     Returns:
@@ -96,6 +97,7 @@ class _Supervisor:
     async def _run_once(self, child: Child) -> int:
         process = await asyncio.create_subprocess_exec(
             *child.command,
+            env=child.environment,
             stdin=asyncio.subprocess.DEVNULL,
             process_group=0,  # Ctrl-C in a terminal reaches us alone
             preexec_fn=_die_with_parent(os.getpid()),

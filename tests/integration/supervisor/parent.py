@@ -1,6 +1,7 @@
 """A supervisor for tests: `python -m tests.integration.supervisor.parent FILE HOW SECONDS`."""
 
 import asyncio
+import os
 import sys
 
 from bot.supervisor import Child, supervise
@@ -8,5 +9,5 @@ from bot.supervisor import Child, supervise
 if __name__ == "__main__":
     file, how, drain_seconds = sys.argv[1:]
     command = (sys.executable, "-m", "tests.integration.supervisor.child", file, how)
-    watched = asyncio.run(supervise([Child("child", command)], drain_seconds=float(drain_seconds)))
-    sys.exit(watched)
+    child = Child("child", command, {"PATH": os.defpath})
+    sys.exit(asyncio.run(supervise([child], drain_seconds=float(drain_seconds))))
