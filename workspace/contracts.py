@@ -322,7 +322,10 @@ class EvidenceManifest(Frozen):
     diff_digest: Sha256
     log_digests: dict[str, Sha256]
     bindings: dict[str, Sha256]
-    diff_bytes: int = Field(ge=0, description="size of the whole diff; its excerpt may be shorter")
+    diff_bytes: int = Field(
+        ge=0,
+        description="size of the readable diff (no binary content); its excerpt may be shorter",
+    )
     diff_text: str
     test_log_text: str
     statement_uri: str | None = Field(

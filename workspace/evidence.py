@@ -21,9 +21,10 @@ from workspace.contracts import (
 )
 from workspace.digest import evidence_digest
 from workspace.execution import read_outcomes
+from workspace.readable_diff import readable_diff
 from workspace.report import ReportDocument, SuiteRecord, build_report
 
-#: Bytes of the diff and of all logs together that a manifest quotes.
+#: Bytes of the readable diff and of all logs together that a manifest quotes.
 DIFF_EXCERPT_BYTES: Final = 120_000
 LOG_EXCERPT_BYTES: Final = 40_000
 
@@ -64,7 +65,7 @@ async def build_evidence(
         diff_digest=candidate.diff_digest,
         log_digests={suite.suite_id: suite.log.sha256 for suite in report.suites},
         bindings=dict(bindings),
-        diff_bytes=len(diff),
+        diff_bytes=len(readable_diff(diff)),
         diff_text=diff_excerpt(diff),
         test_log_text=logs_excerpt(logs),
         digest="0" * 64,
@@ -131,7 +132,7 @@ async def _load_diff_problems(
         diff = await artifacts.get(run.repo.id, run.run_id, manifest.diff_digest)
     except ArtifactMissing:
         return ["diff: the stored bytes are missing or not what they were"]
-    if (manifest.diff_bytes, manifest.diff_text) != (len(diff), diff_excerpt(diff)):
+    if (manifest.diff_bytes, manifest.diff_text) != (len(readable_diff(diff)), diff_excerpt(diff)):
         return ["diff: the excerpt is not from the stored diff"]
     return []
 
@@ -201,8 +202,8 @@ async def _load_binding_problems(
 
 
 def diff_excerpt(diff: bytes) -> str:
-    """Quote a diff, its middle left out where it is long."""
-    return _excerpt(diff, DIFF_EXCERPT_BYTES)
+    """Quote a diff as people read it, its middle left out where it is long."""
+    return _excerpt(readable_diff(diff), DIFF_EXCERPT_BYTES)
 
 
 def logs_excerpt(logs: Mapping[str, bytes]) -> str:

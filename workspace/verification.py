@@ -31,6 +31,7 @@ from workspace.contracts import CommitSha, EvidenceManifest, Frozen, TestReport
 from workspace.digest import canonical_json, sha256_hex
 from workspace.evidence import diff_excerpt, logs_excerpt, manifest_digest
 from workspace.execution import read_outcomes
+from workspace.readable_diff import readable_diff
 from workspace.report import ReportDocument, build_report
 from workspace.signing import (
     SignatureBroken,
@@ -271,7 +272,7 @@ def _decide_evidence(opened: _Opened) -> None:
         ("candidate", manifest.base_sha, claims["baseSha"]),
         ("diff", manifest.diff_digest, claims["files"]["diff"]),
         ("diff", manifest.diff_uri, _uri(opened, "diff")),
-        ("diff", manifest.diff_bytes, len(opened.files["diff"])),
+        ("diff", manifest.diff_bytes, len(readable_diff(opened.files["diff"]))),
         ("diff", manifest.diff_text, diff_excerpt(opened.files["diff"])),
         ("report", manifest.test_report_digest, report.digest),
         ("report", manifest.test_artifact_uri, report.artifact_uri),

@@ -1,6 +1,7 @@
 """Evidence and bundle: every link holds, and each broken one is named."""
 
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ from workspace.verification import Expectation, Verdict, verify_bundle
 PLAN, POLICY = b'{"plan": 1}', b"version: 1\n"
 SIGNER = Signer(Ed25519PrivateKey.generate())
 STRANGER = Signer(Ed25519PrivateKey.generate())
+LOGO = random.Random(1).randbytes(20_000)
 BARE = TINY.model_copy(update={"id": "bare", "run": "echo no report"})
 
 
@@ -76,7 +78,8 @@ async def made(tmp_path_factory: pytest.TempPathFactory, sandbox: Sandbox) -> Ma
     folder = tmp_path_factory.mktemp("evidence")
     folder.chmod(0o755)
     proof = Proof(folder, sandbox, folder)
-    report = await proof.judge(TINY_FILES, {"calc.py": FIX}, TINY, BARE)
+    change = {"calc.py": FIX, "logo.png": LOGO}
+    report = await proof.judge(TINY_FILES, change, TINY, BARE)
     bound = {
         name: (await proof.artifacts.put(REPOSITORY, RUN, content, "text/plain")).sha256
         for name, content in {"plan": PLAN, "policy": POLICY}.items()
@@ -111,6 +114,12 @@ async def test_untouched_evidence_holds(made: Made) -> None:
     assert await made.broken() == ()
     assert "+    return a + b" in made.manifest.diff_text
     assert "--- bare ---\nno report" in made.manifest.test_log_text
+
+
+def test_an_image_counts_with_what_is_shown_of_it(made: Made) -> None:
+    """Binary content is bound by the diff's digest, and neither quoted nor counted."""
+    assert "20000 bytes now" in made.manifest.diff_text
+    assert len(made.manifest.diff_text) == made.manifest.diff_bytes < len(LOGO) / 10
 
 
 async def test_the_same_bindings_give_the_same_evidence(made: Made) -> None:
