@@ -4,7 +4,7 @@ RUN  := $(UV) run --frozen --no-sync
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-real test guards evals check fmt
+.PHONY: help setup demo demo-real test guards bench evals check fmt
 
 help: ## Show what there is to do
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -25,10 +25,13 @@ demo-real: setup ## The same on released versions of real Python packages
 	@$(RUN) python -m evals.real $(ARGS)
 
 test: setup ## All tests but the long matrices
-	@$(RUN) python -m pytest -m "not matrix and not guards and not real and not live" $(ARGS)
+	@$(RUN) python -m pytest -n 2 --dist loadfile -m "not matrix and not guards and not real and not live" $(ARGS)
 
 guards: setup ## Take each guard of the sandbox away once; its attack must succeed then (slow)
 	@$(RUN) python -m pytest -m guards $(ARGS)
+
+bench: setup ## Measure the bot against its peers (ARGS="ack sandbox --json" to choose)
+	@$(RUN) python -m evals.bench $(ARGS)
 
 evals: setup ## Compare one agent, a Team and this workflow on the same cases (ARGS=--json)
 	@$(RUN) python -m evals.run $(ARGS)

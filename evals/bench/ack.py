@@ -31,7 +31,7 @@ COMMIT_SECONDS = 3.0
 OURS, PROBOTS = "/webhooks/github", "/api/github/webhooks"
 _ACCEPTED = {202, 200}
 _HERE = Path(__file__).parent / "probot"
-_CACHE = Path(".cache/probot")
+_CACHE = Path(".ultracode/npm/probot")
 
 
 async def measure_ack(deliveries: int = 10_000) -> list[Row]:
