@@ -24,6 +24,11 @@ log = structlog.get_logger()
 
 EVERY_SECONDS: Final = 120.0
 REAP_SECONDS: Final = 60.0
+#: A run that waits is looked at when nothing touched it for so long, a few each time: a look costs
+#: GitHub's patience, and missed deliveries are asked for anyway. Ten every two minutes are 300 looks
+#: an hour of some ten requests each, whatever the number of runs.
+UNSEEN_SECONDS: Final = 600.0
+LOOKS_AT_ONCE: Final = 10
 #: How far back GitHub's deliveries are looked through; it keeps them for three days.
 LOOK_BACK: Final = timedelta(hours=6)
 
@@ -62,8 +67,8 @@ async def reconcile(services: Services) -> None:
             await services.queue.defer_advance(run.run_id)
     for delivery_id in await services.deliveries.without_job():
         await services.queue.defer_delivery(delivery_id)
-    waiting = await services.runs.in_states({RunState.AWAITING_REVIEW})
-    for run in (*waiting, *await services.runs.expired()):
+    unseen = await services.runs.take_for_a_look(unseen_seconds=UNSEEN_SECONDS, limit=LOOKS_AT_ONCE)
+    for run in (*unseen, *await services.runs.expired()):
         await services.queue.defer_advance(run.run_id)
     await ask_for_missed(services)
 

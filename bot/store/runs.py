@@ -7,6 +7,7 @@ that is worked on is claimed, which bumps its epoch and so fences whoever worked
 """
 
 from collections.abc import Collection, Mapping
+from datetime import timedelta
 from typing import Any, Final
 
 from sqlalchemy import func, insert, select, text, update
@@ -116,6 +117,32 @@ class RunStore(RunQueries):
                 )
             ).first()
         return None if row is None else Claim(run := run_of(row), run.epoch)
+
+    async def take_for_a_look(
+        self, *, unseen_seconds: float, limit: int, tx: Transaction | None = None
+    ) -> list[Run]:
+        """Take runs that wait for a review and were not touched for so long, the oldest first.
+
+        Taking touches them, so that replicas take different ones and none comes round too soon.
+        """
+        unseen = (
+            select(runs.c.run_id)
+            .where(
+                runs.c.state == RunState.AWAITING_REVIEW,
+                runs.c.updated_at < func.now() - timedelta(seconds=unseen_seconds),
+            )
+            .order_by(runs.c.updated_at)
+            .limit(limit)
+            .with_for_update(skip_locked=True)
+        )
+        async with self._database.begin(tx) as connection:
+            taken = await connection.execute(
+                update(runs)
+                .where(runs.c.run_id.in_(unseen))
+                .values(updated_at=func.now())
+                .returning(*runs.c)
+            )
+            return [run_of(row) for row in taken]
 
     async def transition(
         self,

@@ -3,6 +3,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from sqlalchemy import text
 
 from bot.errors import LiveRunExists, RunNotFound, StaleEpoch
 from bot.store.database import Database
@@ -290,3 +291,28 @@ async def test_a_bad_state_cannot_be_written(runs: RunStore, database: Database)
     assert claim
     with pytest.raises(Exception, match="runs_state_check"):
         await runs.record(run.run_id, epoch=claim.epoch, state="lost")
+
+
+async def test_waiting_runs_are_looked_at_a_few_at_a_time(
+    runs: RunStore, database: Database
+) -> None:
+    """Of many runs that wait, the longest untouched are taken, and none twice in a while."""
+    waiting = [await make_run(runs, issue_number=number) for number in range(1, 6)]
+    async with database.begin() as tx:
+        await tx.execute(
+            text(
+                "update runs set state = 'awaiting_review',"
+                " updated_at = now() - interval '1 hour' * issue_number"
+            )
+        )
+
+    async def take() -> set[str]:
+        return {run.run_id for run in await runs.take_for_a_look(unseen_seconds=600, limit=2)}
+
+    oldest = [run.run_id for run in reversed(waiting)]
+    assert [await take() for _ in range(4)] == [
+        set(oldest[:2]),
+        set(oldest[2:4]),
+        set(oldest[4:]),
+        set(),
+    ]
