@@ -152,7 +152,7 @@ async def decide(services: Services, live: LiveRun) -> None:
     log.info("gate decided", verdict=type(verdict).__name__)
     match verdict:
         case gate.Approved():
-            await approve(services, live, envelope)
+            await approve(services, live, envelope, verdict)
         case gate.Waiting() | gate.Paused() | gate.Voided():
             await keep_waiting(services, live, envelope, verdict)
         case gate.Blocked():
@@ -165,15 +165,27 @@ async def decide(services: Services, live: LiveRun) -> None:
             assert_never(verdict)
 
 
-async def approve(services: Services, live: LiveRun, envelope: CandidateEnvelope) -> None:
+async def approve(
+    services: Services, live: LiveRun, envelope: CandidateEnvelope, verdict: gate.Approved
+) -> None:
     """Record the approval by compare-and-set, and promote; whoever loses it does nothing."""
-    approved = await services.runs.transition(
-        live.run_id,
-        from_states={RunState.AWAITING_REVIEW},
-        to_state=RunState.APPROVED,
-        epoch=live.epoch,
-        where_candidate_sha=envelope.candidate_sha,
-    )
+    async with services.database.begin() as tx:
+        approved = await services.runs.transition(
+            live.run_id,
+            from_states={RunState.AWAITING_REVIEW},
+            to_state=RunState.APPROVED,
+            epoch=live.epoch,
+            where_candidate_sha=envelope.candidate_sha,
+            tx=tx,
+        )
+        for account in verdict.by if approved else ():
+            await services.runs.audit(
+                "approval",
+                actor=f"github:{account.id}",
+                run_id=live.run_id,
+                detail={"login": account.login, "candidate_sha": envelope.candidate_sha},
+                tx=tx,
+            )
     if approved:
         await promote(services, live)
 

@@ -81,6 +81,16 @@ class GitHubApp(BaseModel):
     api_url: str
 
 
+class TokenVerification(BaseModel):
+    """How API tokens are verified: RS256, this public key, this audience, this issuer."""
+
+    model_config = ConfigDict(frozen=True)
+
+    key: SecretStr
+    audience: str
+    issuer: str
+
+
 class ModelSettings(BaseModel):
     """Which model a role speaks to, and how. `base_url` is None for the provider's own address."""
 
@@ -163,6 +173,11 @@ class Settings(BaseSettings):
     )
     github_client_id: str | None = Field(None, description="Give the App's client id.")
     github_client_secret: SecretStr | None = Field(None, description="Give a client secret.")
+    ultracode_operators: Ids = Field(
+        frozenset(),
+        description="Give numeric ids of GitHub accounts, separated by commas, that may see every "
+        "run and the state of the server.",
+    )
     ultracode_allowed_accounts: Ids = Field(
         frozenset(),
         description="Give numeric ids of accounts, separated by commas; without it only the App's "
@@ -317,6 +332,25 @@ class Settings(BaseSettings):
             return Signer.parse(text.replace("\\n", "\n"))
         except KeyUnreadable:
             raise _wrong("ultracode_signing_key", "it holds no Ed25519 private key") from None
+
+    def token_verification(self) -> TokenVerification:
+        """How API tokens are verified.
+
+        Raises:
+            SettingsError: JWT_VERIFICATION_KEY, JWT_AUDIENCE or JWT_ISSUER is missing.
+        """
+        if self.jwt_verification_key is None:
+            raise _missing("jwt_verification_key")
+        if not self.jwt_audience:
+            raise _missing("jwt_audience")
+        if not self.jwt_issuer:
+            raise _missing("jwt_issuer")
+        pem = self.jwt_verification_key.get_secret_value().replace("\\n", "\n")
+        if not pem.lstrip().startswith("-----BEGIN PUBLIC KEY"):
+            raise _wrong("jwt_verification_key", "it holds no public key in PEM")
+        return TokenVerification(
+            key=SecretStr(pem), audience=self.jwt_audience, issuer=self.jwt_issuer
+        )
 
     def model(self, role: AgentRole) -> ModelSettings:
         """The model of one role: its own variable, else AGENT_MODEL_ID.

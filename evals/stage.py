@@ -250,6 +250,8 @@ async def raise_curtain(
         "GITHUB_APP_ID": str(world.github["app_id"]),
         "GITHUB_PRIVATE_KEY_PATH": world.github["private_key_path"],
         "GITHUB_WEBHOOK_SECRET": world.github["webhook_secret"],
+        "GITHUB_CLIENT_ID": world.github["client_id"],
+        "GITHUB_CLIENT_SECRET": world.github["client_secret"],
         "PUBLIC_URL": f"http://127.0.0.1:{world.web_port}",
         "ULTRACODE_DATA_DIR": str(world.folder / "data"),
     }

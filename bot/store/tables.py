@@ -1,6 +1,6 @@
 """Our tables. In: nothing. Out: SQLAlchemy tables, and the words their columns use.
 
-Why: the tables of the design, and the keys evidence was signed with, beside those of procrastinate
+Why: the tables of the design, the signing keys, and signed-in browsers, beside procrastinate's
 and Agno. Everything is keyed on GitHub's numeric ids, never on names. Times are the database's, so
 that a wrong clock on one machine decides nothing. JSON columns are `json`, not `jsonb`: what models
 and Git say may hold NUL and lone surrogates, which only `json` keeps as they are.
@@ -227,4 +227,15 @@ events: Final = Table(
     Column("delivery_id", Text),
     Column("detail", JSON, nullable=False, server_default="{}"),
     Index("events_run_id", "run_id", "sequence"),
+)
+
+#: Browsers that signed in to read evidence, and sign-ins that were used up. The key is a digest of
+#: what the browser holds, and `sealed` opens only with that: the database alone gives no token.
+browser_sessions: Final = Table(
+    "browser_sessions",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("sealed", LargeBinary, nullable=False),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    Index("browser_sessions_expires_at", "expires_at"),
 )

@@ -1,0 +1,70 @@
+"""Prometheus' view of the server. In: `ServerFacts`. Out: text.
+
+Web and worker are separate processes and there may be many of each, so what is shown at `/metrics`
+(operator scope) is what stands in PostgreSQL: the same whichever web process answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from bot.store.server_facts import ServerFacts
+
+__all__ = ["CONTENT_TYPE_LATEST", "exposed"]
+
+
+def exposed(facts: ServerFacts) -> bytes:
+    """Return what the database knows, as Prometheus reads it."""
+    registry = CollectorRegistry()
+    registry.register(_FromFacts(facts))
+    return generate_latest(registry)
+
+
+class _FromFacts:
+    """Turns counted rows into metrics. All are gauges: retention deletes rows, so they may fall."""
+
+    def __init__(self, facts: ServerFacts) -> None:
+        self._facts = facts
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the metrics."""
+        facts = self._facts
+        acks = GaugeMetricFamily(
+            "ultracode_deliveries", "Acknowledged deliveries that are kept.", labels=["outcome"]
+        )
+        for outcome, count in facts.deliveries.items():
+            acks.add_metric([outcome], count)
+        yield acks
+        jobs = GaugeMetricFamily("ultracode_jobs", "Jobs.", labels=["queue", "status"])
+        for (queue, status), count in facts.jobs.items():
+            jobs.add_metric([queue, status], count)
+        yield jobs
+        states = GaugeMetricFamily("ultracode_runs", "Runs by state or outcome.", labels=["state"])
+        for state, count in facts.runs.items():
+            states.add_metric([state], count)
+        yield states
+        done = GaugeMetricFamily(
+            "ultracode_effects", "Writes to GitHub.", labels=["kind", "confirmed"]
+        )
+        for (kind, confirmed), count in facts.effects.items():
+            done.add_metric([kind, str(confirmed).lower()], count)
+        yield done
+        yield from self._numbers()
+
+    def _numbers(self) -> Iterator[Metric]:
+        facts = self._facts
+        for name, words, value in (
+            ("queued_runs", "Runs that wait to start.", facts.queued),
+            ("oldest_job_seconds", "Age of the oldest job nobody took.", facts.oldest_job_seconds),
+            ("model_calls", "Model calls of all runs kept.", facts.total.model_calls),
+            ("input_tokens", "Tokens sent, of all runs kept.", facts.total.input_tokens),
+            ("output_tokens", "Tokens received, of all runs kept.", facts.total.output_tokens),
+            ("cost", "Money, in ULTRACODE_PRICES' currency.", float(facts.total.cost)),
+            ("day_tokens", "Tokens of the last 24 hours' runs.", facts.day.tokens),
+            ("day_cost", "Money of the last 24 hours' runs.", float(facts.day.cost)),
+        ):
+            yield GaugeMetricFamily(f"ultracode_{name}", words, value=value)

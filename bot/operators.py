@@ -1,0 +1,73 @@
+"""Who is an operator. In: a bearer token, or a person who signed in. Out: yes or no.
+
+Two doors, both closed unless the operator's environment opens them: GitHub accounts named by id in
+ULTRACODE_OPERATORS (people, in a browser), and an RS256 token of JWT_VERIFICATION_KEY with the
+right audience and issuer and the scope below (machines: Prometheus, scripts).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+import jwt
+
+from bot.errors import SettingsError
+from bot.settings import Settings, TokenVerification
+
+OPERATOR_SCOPE: Final = "ultracode:operator"
+
+
+class Operators:
+    """Recognises operators."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._ids: Collection[int] = settings.ultracode_operators
+        self._verification = _verification_of(settings)
+
+    def includes(self, github_id: int) -> bool:
+        """Whether an account is an operator's."""
+        return github_id in self._ids
+
+    def admits(self, authorization: str) -> bool:
+        """Whether an Authorization header holds an operator's token."""
+        scheme, _, token = authorization.partition(" ")
+        if self._verification is None or scheme.lower() != "bearer" or not token:
+            return False
+        claims = verified_claims(token.strip(), self._verification)
+        return claims is not None and OPERATOR_SCOPE in scopes_of(claims)
+
+
+def verified_claims(token: str, verification: TokenVerification) -> Mapping[str, Any] | None:
+    """Return a token's claims if it is ours, for us, and in time; None for any other reason."""
+    try:
+        claims: Mapping[str, Any] = jwt.decode(
+            token,
+            verification.key.get_secret_value(),
+            algorithms=["RS256"],
+            audience=verification.audience,
+            issuer=verification.issuer,
+            options={"require": ["exp", "aud", "iss", "sub"]},
+        )
+    except (jwt.PyJWTError, ValueError):
+        return None
+    return claims
+
+
+def scopes_of(claims: Mapping[str, Any]) -> frozenset[str]:
+    """Return the scopes of a token: a list under `scopes`, or words under `scope`."""
+    listed = claims.get("scopes")
+    words = listed if isinstance(listed, list) else str(claims.get("scope", "")).split()
+    return frozenset(word for word in words if isinstance(word, str))
+
+
+def _verification_of(settings: Settings) -> TokenVerification | None:
+    """Return how tokens are verified; None where no key is set, so that none is admitted."""
+    if settings.jwt_verification_key is None:
+        return None
+    try:
+        return settings.token_verification()
+    except SettingsError as error:
+        raise SettingsError(
+            f"{error} JWT_VERIFICATION_KEY is set, so all three are needed."
+        ) from None
