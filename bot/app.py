@@ -7,32 +7,18 @@ opens no sandbox, and calls neither GitHub nor a model while it answers a webhoo
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
+from types import FrameType
 from typing import Any
-from urllib.parse import urlsplit
 
 import uvicorn
 from fastapi import FastAPI, Response
-from fastapi.exceptions import RequestValidationError
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
 from bot.observability import configure_logging
-from bot.operators import Operators
-from bot.pages.routes import (
-    Hidden,
-    NotSignedIn,
-    Site,
-    answer_hidden,
-    answer_not_signed_in,
-    pages_router,
-)
-from bot.pages.run_page import RunPages
-from bot.pages.signin import SignIn, SignInClient
-from bot.pages.viewer import GitHubSays
-from bot.proof import artifacts_of
+from bot.pages.door import PagesDoor
 from bot.settings import Settings, load_settings
-from bot.store.browser_sessions import BrowserSessions
 from bot.store.database import Database
 from bot.store.inbox import PostgresInbox
 from bot.store.opened import open_database
@@ -43,23 +29,22 @@ from workspace.signing import public_key_document
 DRAIN_SECONDS = 10
 
 
-def create_app(settings: Settings, database: Database) -> FastAPI:
+def create_app(
+    settings: Settings, database: Database, *, pages: PagesDoor | None = None
+) -> FastAPI:
     """Return the application of the web role over an open database."""
     inbox = PostgresInbox(database)
-    site = site_of(settings, database)
+    pages = pages or PagesDoor(settings, database)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with inbox, site.opened():
+        async with inbox, aclosing(pages):
             yield
 
     app = FastAPI(title="Ultracode bot", lifespan=lifespan, docs_url=None, redoc_url=None)
     app.include_router(webhook_router(secrets=settings.webhook_secrets(), inbox=inbox))
-    app.include_router(pages_router(site))
-    app.add_exception_handler(Hidden, answer_hidden)
-    app.add_exception_handler(RequestValidationError, answer_hidden)
-    app.add_exception_handler(NotSignedIn, answer_not_signed_in)
 
+    app.router.routes += pages.routes()
     keys = SigningKeys(database)
 
     @app.get(KEYS_PATH, include_in_schema=False)
@@ -87,49 +72,14 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
     return app
 
 
-def site_of(settings: Settings, database: Database) -> Site:
-    """Return what the evidence pages need; without client id, secret and address none is shown."""
-    github = GitHubSays(settings.github_api_url.rstrip("/"))
-    return Site(
-        database=database,
-        pages=RunPages(database, artifacts_of(settings)),
-        operators=Operators(settings),
-        github=github,
-        signin=signin_of(settings, database, github),
-    )
-
-
-def signin_of(settings: Settings, database: Database, github: GitHubSays) -> SignIn | None:
-    """Return GitHub's sign-in, where the operator has set it up."""
-    secret, public_url = settings.github_client_secret, settings.public_url
-    if settings.github_client_id is None or secret is None or public_url is None:
-        return None
-    client = SignInClient(
-        client_id=settings.github_client_id,
-        client_secret=secret,
-        web_url=web_url_of(settings.github_api_url),
-        public_url=public_url.rstrip("/"),
-    )
-    return SignIn(client, BrowserSessions(database, secret), github)
-
-
-def web_url_of(api_url: str) -> str:
-    """Return where people meet the GitHub of an API address.
-
-    https://docs.github.com/enterprise-server/rest/enterprise-admin: REST below /api/v3 of the host.
-    """
-    parts = urlsplit(api_url)
-    host = parts.netloc.removeprefix("api.") if parts.netloc == "api.github.com" else parts.netloc
-    return f"{parts.scheme}://{host}"
-
-
 async def serve_web(*, host: str, port: int) -> None:
     """Run the web role until it is told to stop."""
     settings = load_settings()
     configure_logging()
     async with open_database(settings) as url, Database(url) as database:
+        pages = PagesDoor(settings, database)
         config = uvicorn.Config(
-            create_app(settings, database),
+            create_app(settings, database, pages=pages),
             host=host,
             port=port,
             log_config=None,
@@ -138,4 +88,17 @@ async def serve_web(*, host: str, port: int) -> None:
             proxy_headers=False,  # nothing here asks who called
             timeout_graceful_shutdown=DRAIN_SECONDS,
         )
-        await uvicorn.Server(config).serve()
+        await _Server(config, pages).serve()
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn waits for open answers when told to stop: pages that follow a run end at once."""
+
+    def __init__(self, config: uvicorn.Config, pages: PagesDoor) -> None:
+        super().__init__(config)
+        self._pages = pages
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to stop."""
+        self._pages.stop()
+        super().handle_exit(sig, frame)

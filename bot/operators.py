@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import jwt
 
-from bot.errors import SettingsError
 from bot.settings import Settings, TokenVerification
 
 OPERATOR_SCOPE: Final = "ultracode:operator"
@@ -23,7 +22,7 @@ class Operators:
 
     def __init__(self, settings: Settings) -> None:
         self._ids: Collection[int] = settings.ultracode_operators
-        self._verification = _verification_of(settings)
+        self._verification = settings.token_verification()
 
     def includes(self, github_id: int) -> bool:
         """Whether an account is an operator's."""
@@ -59,15 +58,3 @@ def scopes_of(claims: Mapping[str, Any]) -> frozenset[str]:
     listed = claims.get("scopes")
     words = listed if isinstance(listed, list) else str(claims.get("scope", "")).split()
     return frozenset(word for word in words if isinstance(word, str))
-
-
-def _verification_of(settings: Settings) -> TokenVerification | None:
-    """Return how tokens are verified; None where no key is set, so that none is admitted."""
-    if settings.jwt_verification_key is None:
-        return None
-    try:
-        return settings.token_verification()
-    except SettingsError as error:
-        raise SettingsError(
-            f"{error} JWT_VERIFICATION_KEY is set, so all three are needed."
-        ) from None

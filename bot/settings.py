@@ -175,8 +175,8 @@ class Settings(BaseSettings):
     github_client_secret: SecretStr | None = Field(None, description="Give a client secret.")
     ultracode_operators: Ids = Field(
         frozenset(),
-        description="Give numeric ids of GitHub accounts, separated by commas, that may see every "
-        "run and the state of the server.",
+        description="Give numeric ids of GitHub accounts, separated by commas, that may see "
+        "how the server does; a run's page asks for their own read permission all the same.",
     )
     ultracode_allowed_accounts: Ids = Field(
         frozenset(),
@@ -333,14 +333,14 @@ class Settings(BaseSettings):
         except KeyUnreadable:
             raise _wrong("ultracode_signing_key", "it holds no Ed25519 private key") from None
 
-    def token_verification(self) -> TokenVerification:
-        """How API tokens are verified.
+    def token_verification(self) -> TokenVerification | None:
+        """How API tokens are verified; None without JWT_VERIFICATION_KEY: then none is accepted.
 
         Raises:
-            SettingsError: JWT_VERIFICATION_KEY, JWT_AUDIENCE or JWT_ISSUER is missing.
+            SettingsError: The key is no public key, or JWT_AUDIENCE or JWT_ISSUER is missing.
         """
         if self.jwt_verification_key is None:
-            raise _missing("jwt_verification_key")
+            return None
         if not self.jwt_audience:
             raise _missing("jwt_audience")
         if not self.jwt_issuer:

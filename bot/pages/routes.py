@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Annotated, Final
@@ -74,15 +73,6 @@ class Site:
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     streams: int = 0
 
-    @asynccontextmanager
-    async def opened(self) -> AsyncIterator[None]:
-        """Close what is open when the server ends."""
-        try:
-            yield
-        finally:
-            self.stopping.set()
-            await self.github.aclose()
-
     async def viewer(self, secret: str | None, wanted: str) -> Viewer:
         """Return who is asking. Raises NotSignedIn, and Hidden where nobody can sign in."""
         if self.signin is None:
@@ -95,12 +85,12 @@ class Site:
     async def readable(self, viewer: Viewer, run_id: str) -> Run:
         """Return a run this viewer may read. Raises Hidden for all others, known or not.
 
-        GitHub is asked in either case, so that time tells no more than words.
+        Operators are asked no less: who runs the server need not see every repository. GitHub is asked in either case, so that time tells no more than words.
         """
         run = await self.pages.find(run_id)
         repository = run.repository_id if run else NO_REPOSITORY
         allowed = await self.github.may_read(viewer, repository)
-        if run is None or not (allowed or self.operators.includes(viewer.id)):
+        if run is None or not allowed:
             raise Hidden
         return run
 
@@ -295,9 +285,8 @@ def _page(template: str, *, status: int = 200, **values: object) -> HTMLResponse
     return HTMLResponse(render(template, **values), status, headers=STRICT)
 
 
-async def answer_hidden(request: Request, _: Exception) -> Response:
+async def answer_hidden(_request: Request, _problem: Exception) -> Response:
     """Answer what is not there, and what is not for this viewer, in the same words."""
-    del request
     return _page(
         "notice.html",
         status=404,

@@ -201,7 +201,7 @@ def round_files(shown: RoundView) -> list[FileLink]:
     named = [
         ("the whole diff", shown.candidate.diff_uri if shown.candidate else None),
         ("the test report", shown.report.artifact_uri if shown.report else None),
-        ("the signed bundle", shown.evidence.bundle_uri if shown.evidence else None),
+        ("the statement of the evidence", shown.evidence.statement_uri if shown.evidence else None),
     ]
     return [
         FileLink(name, parse_artifact_uri(uri)[2])
