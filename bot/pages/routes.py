@@ -85,7 +85,8 @@ class Site:
     async def readable(self, viewer: Viewer, run_id: str) -> Run:
         """Return a run this viewer may read. Raises Hidden for all others, known or not.
 
-        Operators are asked no less: who runs the server need not see every repository. GitHub is asked in either case, so that time tells no more than words.
+        Operators are asked no less: who runs a server may not see every repository. GitHub is
+        asked whether there is a run or not, so that time tells no more than words.
         """
         run = await self.pages.find(run_id)
         repository = run.repository_id if run else NO_REPOSITORY
