@@ -253,6 +253,11 @@ def _as_refusal(error: GitFailed) -> Exception:
         return WorkspaceRefusal(
             "The repository is shallow where it is kept; a full one is needed to prove ancestry."
         )
+    if "promisor remote" in said:
+        return WorkspaceRefusal(
+            "The repository is a partial clone where it is kept and lacks contents; a full one is "
+            "needed."
+        )
     if "object-format" in said or "mismatched algorithms" in said:
         return WorkspaceRefusal(
             "The repository uses SHA-256 object names, which are not supported."

@@ -5,39 +5,16 @@ guards hold off one attack, both go, since that is what it takes. This table is 
 test shows that this line matters"; ARCHITECTURE.md refers to it.
 """
 
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.integration.guards import Edit, Guard, copied, still_passing, take_away
+
 pytestmark = [pytest.mark.sandbox, pytest.mark.guards]
 
-ROOT = Path(__file__).resolve().parents[3]
-HERE = Path("tests", "integration", "sandbox")
-PATIENCE_SECONDS = 120
-"""A test that hangs without its guard is as red as one that fails."""
-
-
-@dataclass(frozen=True)
-class Edit:
-    """One change to a file of workspace/sandbox."""
-
-    file: str
-    old: str
-    new: str = ""
-
-
-@dataclass(frozen=True)
-class Guard:
-    """What holds an attack off, how to take it away, and which tests then fail."""
-
-    name: str
-    edits: tuple[Edit, ...]
-    tests: tuple[str, ...]
+SOURCE = Path("workspace", "sandbox")
+TESTS = Path("tests", "integration", "sandbox")
 
 
 def view(*options: str) -> tuple[Edit, ...]:
@@ -378,44 +355,9 @@ GUARDS = (
 )
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Iterator[Path]:
-    """The sandbox and its tests, to be changed at will."""
-    for name in ("workspace", str(HERE)):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for folder in (Path("tests"), Path("tests", "integration")):
-        shutil.copy(ROOT / folder / "__init__.py", tmp_path / folder)
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    yield tmp_path
-    shutil.rmtree(tmp_path, ignore_errors=True)
-
-
 @pytest.mark.parametrize("guard", GUARDS, ids=lambda guard: guard.name)
-def test_an_attack_succeeds_once_its_guard_is_gone(guard: Guard, copy: Path) -> None:
+def test_an_attack_succeeds_once_its_guard_is_gone(guard: Guard, tmp_path: Path) -> None:
     """Each of the tests named for a guard fails, or hangs, without it."""
-    for edit in guard.edits:
-        file = copy / "workspace" / "sandbox" / edit.file
-        text = file.read_text()
-        assert edit.old in text, f"{edit.file} no longer says {edit.old!r}"
-        file.write_text(text.replace(edit.old, edit.new))
-    passed = set(guard.tests) - failed(copy, guard.tests)
-    assert not passed, f"{passed} pass without {guard.name!r}"
-
-
-def failed(copy: Path, tests: tuple[str, ...]) -> set[str]:
-    """Which tests of the changed copy fail; when they hang, all of them."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header"]
-    try:
-        done = subprocess.run(
-            [*command, *(str(HERE / test) for test in tests)],
-            cwd=copy,
-            timeout=PATIENCE_SECONDS,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return set(tests)
-    assert done.returncode in (0, 1), done.stdout + done.stderr
-    said = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
-    return {test for test in tests if any(test in line for line in said)}
+    with copied(tmp_path, TESTS) as copy:
+        take_away(guard, copy / SOURCE)
+        assert not still_passing(guard, copy / TESTS)

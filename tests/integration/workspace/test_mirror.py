@@ -375,6 +375,20 @@ async def test_a_shallow_repository_is_refused_in_words(
         await mirrors.fetch(RepoRef(id=99, url=f"{server.url}/s.git"), want=base)
 
 
+async def test_a_partial_clone_is_refused_in_words(
+    mirrors: Mirrors, origin: Origin, server: GitServer
+) -> None:
+    """A repository that lacks contents, and whose source is gone, is refused with that reason."""
+    origin.commit({"a": b"1"})
+    base = origin.commit({"a": b"2"})
+    git("config", "uploadpack.allowFilter", "true", cwd=origin.path)
+    source = f"file://{origin.path}"
+    git("clone", "-q", "--bare", "--filter=blob:none", source, "p.git", cwd=server.root)
+    git("config", "remote.origin.url", "file:///nonexistent", cwd=server.root / "p.git")
+    with pytest.raises(WorkspaceRefusal, match="partial clone"):
+        await mirrors.fetch(RepoRef(id=98, url=f"{server.url}/p.git"), want=base)
+
+
 async def test_an_unreachable_server_is_said_to_be_that(mirrors: Mirrors) -> None:
     """No answer is a failure that may pass, not a refusal."""
     with pytest.raises(GitUnreachable):
