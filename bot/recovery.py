@@ -25,8 +25,8 @@ log = structlog.get_logger()
 EVERY_SECONDS: Final = 120.0
 REAP_SECONDS: Final = 60.0
 #: A run that waits is looked at when nothing touched it for so long, a few each time: a look costs
-#: GitHub's patience, and missed deliveries are asked for anyway. Ten every two minutes are 300 looks
-#: an hour of some ten requests each, whatever the number of runs.
+#: GitHub's patience, and missed deliveries are asked for anyway. Ten every two minutes are 300
+#: looks an hour of some ten requests each, whatever the number of runs.
 UNSEEN_SECONDS: Final = 600.0
 LOOKS_AT_ONCE: Final = 10
 #: How far back GitHub's deliveries are looked through; it keeps them for three days.

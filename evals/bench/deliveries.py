@@ -12,21 +12,22 @@ SECRET = "a secret of the benchmark"
 _SIZE = 14_000
 
 
-def comment_requests(count: int, path: str, *, installation_id: int = 7) -> list[bytes]:
-    """Return raw HTTP requests, one delivery each."""
-    return [_request(path, _body(installation_id)) for _ in range(count)]
+def comment_requests(
+    count: int, path: str, *, secret: str = SECRET, words: str = "/ultracode status"
+) -> list[bytes]:
+    """Return raw HTTP requests, one delivery each, of comments of an installation nobody knows."""
+    return [_request(path, _body(words), secret) for _ in range(count)]
 
 
-def _body(installation_id: int) -> bytes:
-    number = uuid.uuid4().int >> 80
-    payload = _payload(number, installation_id)
+def _body(words: str) -> bytes:
+    payload = _payload(uuid.uuid4().int >> 80, words)
     payload["comment"]["performed_via_github_app"] = None
     missing = _SIZE - len(json.dumps(payload))
     payload["repository"]["description"] = "x" * missing  # stands for GitHub's hundred other URLs
     return json.dumps(payload).encode()
 
 
-def _payload(number: int, installation_id: int) -> dict[str, Any]:
+def _payload(number: int, words: str) -> dict[str, Any]:
     user = {"id": 1001, "node_id": "U_1", "login": "somebody", "type": "User"}
     return {
         "action": "created",
@@ -45,7 +46,7 @@ def _payload(number: int, installation_id: int) -> dict[str, Any]:
         "comment": {
             "id": number,
             "node_id": f"IC_{number}",
-            "body": "/ultracode status",
+            "body": words,
             "user": user,
             "author_association": "MEMBER",
             "created_at": "2026-01-01T00:00:00Z",
@@ -61,12 +62,12 @@ def _payload(number: int, installation_id: int) -> dict[str, Any]:
             "owner": user,
         },
         "sender": user,
-        "installation": {"id": installation_id, "node_id": "MDg6"},
+        "installation": {"id": 7, "node_id": "MDg6"},
     }
 
 
-def _request(path: str, body: bytes) -> bytes:
-    signature = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
+def _request(path: str, body: bytes, secret: str) -> bytes:
+    signature = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
     head = (
         f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         f"User-Agent: GitHub-Hookshot/bench\r\nX-GitHub-Event: issue_comment\r\n"

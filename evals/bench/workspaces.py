@@ -32,6 +32,7 @@ from evals.real import load_release
 from evals.stage import PYTHON, Stage, free_port, plain_environment
 from workspace.artifacts import FolderArtifacts
 from workspace.contracts import Candidate, CommitTemplate, RepoRef, RunPin, Scope, WorkKey
+from workspace.sandbox.backend import Sandbox
 from workspace.sandbox.local import LocalSandbox
 from workspace.service import Workshop
 
@@ -71,14 +72,16 @@ class Site:
 
 
 @contextlib.asynccontextmanager
-async def hosted(name: str, repository: Path) -> AsyncIterator[Site]:
+async def hosted(
+    name: str, repository: Path, *, sandbox: Sandbox | None = None
+) -> AsyncIterator[Site]:
     """Serve a repository on the loopback GitHub; open a workshop with the App's tokens."""
     with tempfile.TemporaryDirectory(prefix=f"ultracode-bench-{name}-") as place:
         folder = Path(place)
         world = Stage(folder=folder, environment=plain_environment(), web_port=free_port())
         try:
             await _serve_repository(world, repository)
-            async with _open_site(world, repository, folder) as site:
+            async with _open_site(world, repository, folder, sandbox or LocalSandbox()) as site:
                 yield site
         finally:
             await world.close()
@@ -93,7 +96,9 @@ async def _serve_repository(world: Stage, repository: Path) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _open_site(world: Stage, repository: Path, folder: Path) -> AsyncIterator[Site]:
+async def _open_site(
+    world: Stage, repository: Path, folder: Path, sandbox: Sandbox
+) -> AsyncIterator[Site]:
     github = world.github
     key = await asyncio.to_thread(Path(github["private_key_path"]).read_text)
     client = GitHubClient(
@@ -104,7 +109,7 @@ async def _open_site(world: Stage, repository: Path, folder: Path) -> AsyncItera
         folder / "data",
         credentials=credentials,
         artifacts=FolderArtifacts(folder / "artifacts"),
-        sandbox=LocalSandbox(),
+        sandbox=sandbox,
         allow_loopback_http=True,
     )
     seen = await _look_up(world)
@@ -120,6 +125,7 @@ async def _open_site(world: Stage, repository: Path, folder: Path) -> AsyncItera
         yield Site(workshop, pin, world.person("writer").token)
     finally:
         await workshop.close()
+        await sandbox.close()
         await client.aclose()
 
 
