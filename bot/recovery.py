@@ -1,9 +1,10 @@
 """The reconciler: finds what was left behind and has a job look at it. Safe on every replica.
 
-In: the database and GitHub's own memory. Out: deferred jobs; nothing is decided here. It runs at
-start and every few minutes: each active run has a job, each stored delivery is handled, deliveries
-that GitHub could not bring are asked for again, waiting runs are looked at now and then (their
-review may have come while nobody listened), and expired ones end.
+In: the database and GitHub's own memory. Out: deferred jobs; nothing of a run is decided here. It
+runs at start and every few minutes: each active run has a job, each stored delivery is handled,
+deliveries that GitHub could not bring are asked for again, waiting runs are looked at now and then
+(their review may have come while nobody listened), expired ones end, and what a stopped worker
+doubled or left open on GitHub is tidied up.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from typing import Final
 import structlog
 
 from bot.clock import now
-from bot.github.port import GitHubError
+from bot.github.port import GitHubError, GitHubRefused
 from bot.services import Services
+from bot.store.runs import Run
 from bot.store.tables import RunState
+from bot.tidying import tidy
 
 log = structlog.get_logger()
 
@@ -71,6 +74,28 @@ async def reconcile(services: Services) -> None:
     for run in (*unseen, *await services.runs.expired()):
         await services.queue.defer_advance(run.run_id)
     await ask_for_missed(services)
+    await tidy_up(services)
+
+
+async def tidy_up(services: Services) -> None:
+    """Tidy what waiting runs show, and each run that has ended, once."""
+    for run in await services.runs.in_states({RunState.AWAITING_REVIEW}):
+        await _tidied(services, run)
+    for run in await services.runs.untidied():
+        if await _tidied(services, run):
+            await services.runs.audit("tidied", actor="bot", run_id=run.run_id)
+
+
+async def _tidied(services: Services, run: Run) -> bool:
+    """Tidy one run; say whether GitHub let us. One that it does not show holds up no other."""
+    try:
+        await tidy(services, run)
+    except GitHubRefused as refused:
+        log.info("a run cannot be tidied", run_id=run.run_id, reason=str(refused))
+    except GitHubError as error:
+        log.warning("a run is tidied later", run_id=run.run_id, reason=str(error))
+        return False
+    return True
 
 
 async def ask_for_missed(services: Services) -> None:

@@ -9,7 +9,7 @@ else goes wrong raises one of the errors at the top.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -561,12 +561,6 @@ class GitHubRepository(Protocol):
         """Turn a pull request into a draft, or mark it ready for review."""
         ...
 
-    async def request_reviewers(
-        self, number: int, *, logins: Sequence[str] = (), team_slugs: Sequence[str] = ()
-    ) -> None:
-        """Ask people and teams for a review."""
-        ...
-
     async def create_check_run(self, check: CheckRunWrite) -> int:
         """Create a check run with all its annotations; return its id."""
         ...
@@ -577,10 +571,6 @@ class GitHubRepository(Protocol):
 
     async def delete_branch(self, branch: str) -> None:
         """Delete a branch; quiet when it is gone."""
-        ...
-
-    async def close_issue(self, number: int) -> None:
-        """Close an issue as completed."""
         ...
 
 

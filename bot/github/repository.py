@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Sequence
 from typing import Any, Final, Literal
 from urllib.parse import quote
 
@@ -288,13 +287,6 @@ class Repository:
         """See the port."""
         await self._door.mutate(_TO_DRAFT if draft else _READY, id=pull.node_id)
 
-    async def request_reviewers(
-        self, number: int, *, logins: Sequence[str] = (), team_slugs: Sequence[str] = ()
-    ) -> None:
-        """See the port."""
-        asked = {"reviewers": list(logins), "team_reviewers": list(team_slugs)}
-        await self._door.send("POST", f"pulls/{number}/requested_reviewers", asked)
-
     async def create_check_run(self, check: CheckRunWrite) -> int:
         """See the port."""
         raw = await self._door.send("POST", "check-runs", _check_body(check))
@@ -313,11 +305,6 @@ class Repository:
         except GitHubRefused as refused:  # GitHub says 422 for a ref that is gone
             if "does not exist" not in refused.message:
                 raise
-
-    async def close_issue(self, number: int) -> None:
-        """See the port."""
-        closed = {"state": "closed", "state_reason": "completed"}
-        await self._door.send("PATCH", f"issues/{number}", closed)
 
     async def _quietly(self, method: str, path: str, *, purpose: Purpose = Purpose.TALK) -> None:
         try:

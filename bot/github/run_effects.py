@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from bot.github.marks import Marks
+from bot.github.messages import DOUBLED_CHECK
 from bot.github.port import CheckRunWrite, GitHubRepository, NotFound
 from bot.store.effects import EffectKind, Effects
 
@@ -105,8 +106,7 @@ class RunEffects:
             return next((str(c.id) for c in own if c.external_id == check.external_id), None)
 
         async def undo(check_run_id: str) -> None:
-            """GitHub deletes no check run: a doubled one gets a name no rule asks for."""
-            doubled = replace(check, name="ultracode/doubled", conclusion="neutral")
+            doubled = replace(check, name=DOUBLED_CHECK, conclusion="neutral")
             await self.repository.update_check_run(int(check_run_id), doubled)
 
         key = f"check:{round}:{check.name}"

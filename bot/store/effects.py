@@ -46,11 +46,9 @@ class EffectKind(StrEnum):
     PULL_REQUEST = "pull_request"
     PULL_REQUEST_EDIT = "pull_request_edit"
     READY_FOR_REVIEW = "ready_for_review"
-    REVIEW_REQUEST = "review_request"
     CHECK_RUN = "check_run"
     CHECK_RUN_EDIT = "check_run_edit"
     PROMOTION = "promotion"
-    ISSUE_CLOSE = "issue_close"
 
 
 def crash_points() -> list[str]:

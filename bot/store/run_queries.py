@@ -143,6 +143,21 @@ class RunQueries:
         """Runs that ended before a moment, oldest first: for retention."""
         return await self._all(runs.c.ended_at < moment, limit=limit, tx=tx)
 
+    async def untidied(self, *, limit: int = 50, tx: Transaction | None = None) -> list[Run]:
+        """Runs that ended a minute to a day ago and were not tidied since, oldest first.
+
+        A minute, since a stopped worker that wakes up may still be doubling something.
+        """
+        return await self._all(
+            text("ended_at between now() - interval '1 day' and now() - interval '1 minute'"),
+            text(
+                "not exists (select from events"
+                " where events.run_id = runs.run_id and events.kind = 'tidied')"
+            ),
+            limit=limit,
+            tx=tx,
+        )
+
     async def next_queued(self, run: Run, *, tx: Transaction | None = None) -> list[Run]:
         """Who may be next when this run stops working: the longest waiting of each repository.
 

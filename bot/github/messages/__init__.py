@@ -36,7 +36,7 @@ from bot.github.messages.answers import (
     too_late_to_cancel_message,
     unknown_command_message,
 )
-from bot.github.messages.checks import check_runs, gate_check
+from bot.github.messages.checks import DOUBLED_CHECK, check_runs, gate_check, left_check
 from bot.github.messages.comments import (
     ending_comment,
     go_wanted_comment,
@@ -67,6 +67,7 @@ from bot.github.messages.standing import merged_elsewhere_sentence, verdict_sent
 from bot.github.messages.status import status_comment
 
 __all__ = [
+    "DOUBLED_CHECK",
     "access_lost_sentence",
     "archived_message",
     "bad_option_message",
@@ -85,6 +86,7 @@ __all__ = [
     "help_message",
     "issue_gone_message",
     "landed_comment",
+    "left_check",
     "live_run_message",
     "lost_ground_sentence",
     "merged_elsewhere_sentence",

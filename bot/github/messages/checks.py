@@ -32,7 +32,14 @@ from bot.github.messages.parts import (
 )
 from bot.github.messages.standing import state_title, verdict_sentence
 from bot.github.messages.status import awaited_sentence, task_lines
-from bot.github.port import Annotation, CheckAction, CheckOutput, CheckRunWrite, Conclusion
+from bot.github.port import (
+    Annotation,
+    CheckAction,
+    CheckOutput,
+    CheckRun,
+    CheckRunWrite,
+    Conclusion,
+)
 from bot.github.protection import GATE_CHECK
 from bot.verdicts import Approved, Verdict
 from bot.view import RoundView, RunView
@@ -43,6 +50,8 @@ PART_BYTES: Final = 60_000
 LOG_BYTES: Final = 30_000
 MAX_ANNOTATIONS: Final = 50
 TITLE_CHARACTERS: Final = 200
+#: GitHub deletes no check run: a doubled one gets a name that no rule asks for.
+DOUBLED_CHECK: Final = "ultracode/doubled"
 
 CANCEL: Final = CheckAction(
     label="Cancel", description="Stop this run; nothing is merged", identifier="cancel"
@@ -217,6 +226,23 @@ def _gate_words(view: RunView, verdict: Verdict | None, ending: Ending | None) -
             "Review the pull request itself: that is the only way to decide.",
         ),
         actions=(CANCEL, RERUN, REFRESH),
+    )
+
+
+def left_check(check: CheckRun, *, name: str) -> CheckRunWrite:
+    """Conclude a check run that a stopped worker left behind, doubled or open."""
+    doubled = name == DOUBLED_CHECK
+    return CheckRunWrite(
+        name=name,
+        head_sha=check.head_sha,
+        external_id=check.external_id,
+        conclusion="neutral" if doubled else "cancelled",
+        output=CheckOutput(
+            title="Doubled" if doubled else "Stopped",
+            summary="The same check run stands on this commit already; this one says nothing."
+            if doubled
+            else "The run has ended, and this check run was left open; it says nothing.",
+        ),
     )
 
 
