@@ -351,8 +351,7 @@ async def clean_up(services: Services, run_id: str) -> None:
     if claim is None:
         return
     await services.workshop.cancel(run_id)
-    why = claim.run.state_reason or "Somebody with write access"
-    sentence = why if why.endswith(".") else f"{why} cancelled it."
+    sentence = claim.run.state_reason or messages.cancelled_by_writer_sentence()
     ending = Ending(outcome="cancelled", sentence=sentence)
     with holding(run_id, claim.epoch):
         try:

@@ -8,16 +8,23 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import structlog
+
 from bot.clock import now
 from bot.contracts import Ending
 from bot.errors import Refusal, RetryLater
 from bot.followup import FollowUp, plan_follow, start_follow
+from bot.github.port import AccessLost, GitHubRefused
 from bot.live import LiveRun
+from bot.live_run import open_run
 from bot.services import Services
 from bot.steps.review import final_result
-from bot.store.runs import Claim, NewRun
-from bot.store.tables import LIVE_STATES, RunState
+from bot.store.fence import holding
+from bot.store.runs import Claim, NewRun, Run
+from bot.store.tables import LIVE_STATES, UNSEEN, RunState
 from workspace.contracts import Candidate
+
+log = structlog.get_logger()
 
 #: How long GitHub may take to mark the pull request merged before we stop waiting for it.
 MERGED_PATIENCE = timedelta(minutes=5)
@@ -57,7 +64,7 @@ async def end(services: Services, live: LiveRun, ending: Ending) -> None:
 async def end_unseen(services: Services, claim: Claim, ending: Ending) -> None:
     """Call a run ended where GitHub shows it no more: only our own record and `runs show` say so.
 
-    What was shown before stays as it is; nothing of the run is left running.
+    What was shown before stays as it is until `show_unseen`; nothing of the run is left running.
     """
     await services.workshop.cancel(claim.run.run_id)
     await services.runs.transition(
@@ -66,10 +73,30 @@ async def end_unseen(services: Services, claim: Claim, ending: Ending) -> None:
         to_state=RunState(ending.outcome),
         epoch=claim.epoch,
         outcome_sentence=ending.sentence,
+        state_reason=UNSEEN,
         deadline_at=None,
     )
     for run in await services.runs.next_queued(claim.run):
         await services.queue.defer_advance(run.run_id)
+
+
+async def show_unseen(services: Services, run: Run) -> None:
+    """Say on the issue how a run ended while GitHub could not be told, and how to go on.
+
+    Nothing is said, nor tidied up, where a newer run has the issue. While GitHub still takes
+    nothing it stays unseen.
+    """
+    newest = (await services.runs.of_issue(run.repository_id, run.issue_number))[-1]
+    if newest.run_id == run.run_id:
+        ending = Ending.model_validate({"outcome": run.state, "sentence": run.outcome_sentence})
+        try:
+            with holding(run.run_id, run.epoch):
+                live = await open_run(services, Claim(run, run.epoch))
+                await live.publisher.conclude(ending)
+        except (AccessLost, GitHubRefused) as refused:
+            log.info("an ending still cannot be shown", run_id=run.run_id, reason=str(refused))
+            return
+    await services.runs.record(run.run_id, epoch=run.epoch, state_reason=None)
 
 
 async def planned_next(services: Services, live: LiveRun, next_: FollowUp) -> NewRun | None:

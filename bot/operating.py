@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from bot.errors import BotError
-from bot.github.messages import too_late_to_cancel_message
+from bot.github.messages import cancelled_by_operator_sentence, too_late_to_cancel_message
 from bot.queue import Queue
 from bot.store.database import Database
 from bot.store.inbox import Deliveries
@@ -17,8 +17,6 @@ from bot.store.runs import RunStore
 
 #: Who did it, in the audit trail.
 OPERATOR: Final = "operator"
-#: The same where people on GitHub read it: "… cancelled it."
-WHO: Final = "The operator of this server"
 
 
 class NothingDone(BotError):
@@ -55,7 +53,9 @@ async def cancel_run(database: Database, queue: Queue, run_id: str) -> str:
     runs = RunStore(database)
     run = await runs.get(run_id)
     async with database.begin() as tx:  # a death in between must not leave it uncleaned
-        cancelled = await runs.cancel(run_id, actor=OPERATOR, reason=WHO, tx=tx)
+        cancelled = await runs.cancel(
+            run_id, actor=OPERATOR, sentence=cancelled_by_operator_sentence(), tx=tx
+        )
         if cancelled is not None:
             await queue.defer_clean_up(run_id, tx=tx)
     if cancelled is None:

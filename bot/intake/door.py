@@ -13,7 +13,7 @@ from typing import assert_never
 import structlog
 
 from bot.intake.asks import on_comment, on_label, on_thread
-from bot.intake.befall import on_end, on_unsuspended
+from bot.intake.befall import on_end, on_regained
 from bot.intake.buttons import on_button
 from bot.intake.wake import runs_to_wake
 from bot.services import Services
@@ -85,8 +85,12 @@ async def _dispatch(  # noqa: C901 - one case a kind of event
             | events.InstallationRepositoriesRemoved()
         ):
             return await on_end(services, event, delivery_id)
-        case events.InstallationUnsuspended():
-            return await on_unsuspended(services, event)
+        case (
+            events.InstallationUnsuspended()
+            | events.InstallationRepositoriesAdded()
+            | events.RepositoryUnarchived()
+        ):
+            return await on_regained(services, event)
         case events.ReviewCommentCreated():
             return await on_thread(services, event, delivery_id)
         case (
@@ -122,12 +126,10 @@ async def _dispatch(  # noqa: C901 - one case a kind of event
             | events.IssueLocked()
             | events.IssueUnlocked()
             | events.RepositoryRenamed()
-            | events.RepositoryUnarchived()
             | events.RepositoryPrivatized()
             | events.RepositoryPublicized()
             | events.InstallationCreated()
             | events.InstallationPermissionsAccepted()
-            | events.InstallationRepositoriesAdded()
         ):
             return DeliveryOutcome.IGNORED
         case _:

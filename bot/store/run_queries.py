@@ -15,7 +15,16 @@ from sqlalchemy import ColumnElement, Row, case, false, func, or_, select, text
 from bot.errors import RunNotFound
 from bot.store.database import Database, Transaction
 from bot.store.run_records import AuditEvent, Run, Usage, run_of
-from bot.store.tables import ACTIVE_STATES, LIVE_STATES, QUEUED, RunState, events, pieces, runs
+from bot.store.tables import (
+    ACTIVE_STATES,
+    LIVE_STATES,
+    QUEUED,
+    UNSEEN,
+    RunState,
+    events,
+    pieces,
+    runs,
+)
 
 
 class RunQueries:
@@ -116,6 +125,21 @@ class RunQueries:
         if installation_id is not None:
             where.append(runs.c.installation_id == installation_id)
         return await self._all(*where, limit=limit, tx=tx)
+
+    async def unseen(
+        self,
+        *,
+        installation_id: int | None = None,
+        repository_ids: Collection[int] | None = None,
+        tx: Transaction | None = None,
+    ) -> list[Run]:
+        """Ended runs whose ending GitHub could not be told, oldest first."""
+        where: list[ColumnElement[bool]] = [runs.c.state_reason == UNSEEN]
+        if installation_id is not None:
+            where.append(runs.c.installation_id == installation_id)
+        if repository_ids is not None:
+            where.append(runs.c.repository_id.in_(repository_ids))
+        return await self._all(*where, limit=1_000, tx=tx)
 
     async def expired(self, *, tx: Transaction | None = None) -> list[Run]:
         """Live runs whose deadline has passed, by the database's clock."""

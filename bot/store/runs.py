@@ -208,15 +208,14 @@ class RunStore(RunQueries):
         run_id: str,
         *,
         actor: str,
-        reason: str | None = None,
+        sentence: str | None = None,
         delivery_id: str | None = None,
         tx: Transaction | None = None,
     ) -> Run | None:
         """Move the run to `cancelling` at a new epoch, which also fences the busy worker.
 
-        A run whose promotion was begun cannot be cancelled: the push may have happened. `reason`
-        names in the ending who cancelled it, where that is not a person on GitHub; a whole sentence
-        (it ends with a full stop) is the ending.
+        A run whose promotion was begun cannot be cancelled: the push may have happened. `sentence`
+        is what the ending says for people; without one, that somebody with write access did it.
 
         Returns:
             The run, or None when it has ended, is being cancelled, or is too far.
@@ -228,7 +227,7 @@ class RunStore(RunQueries):
             return await self._move(
                 run,
                 RunState.CANCELLING,
-                {"epoch": run.epoch + 1, "state_reason": reason},
+                {"epoch": run.epoch + 1, "state_reason": sentence},
                 actor=actor,
                 delivery_id=delivery_id,
                 tx=connection,

@@ -90,6 +90,8 @@ class DeliveryOutcome(StrEnum):
 
 #: The `state_reason` of a run that waits for others of its repository or installation to finish.
 QUEUED: Final = "queued"
+#: The `state_reason` of an ended run whose ending GitHub could not be told.
+UNSEEN: Final = "unseen"
 
 metadata: Final = MetaData(
     naming_convention={

@@ -55,7 +55,12 @@ from bot.github.messages.followups import (
     unknown_button_message,
     verify_message,
 )
-from bot.github.messages.lost_ground import access_lost_sentence, lost_ground_sentence
+from bot.github.messages.lost_ground import (
+    access_lost_sentence,
+    cancelled_by_operator_sentence,
+    cancelled_by_writer_sentence,
+    lost_ground_sentence,
+)
 from bot.github.messages.pull_request import (
     commit_message,
     commit_subject,
@@ -72,6 +77,8 @@ __all__ = [
     "archived_message",
     "bad_option_message",
     "base_not_admitted_message",
+    "cancelled_by_operator_sentence",
+    "cancelled_by_writer_sentence",
     "check_runs",
     "commit_message",
     "commit_subject",

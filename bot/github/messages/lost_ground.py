@@ -1,4 +1,4 @@
-"""Why a run ended that nobody cancelled: what befell its installation, repository or issue."""
+"""Why a run was cancelled: by whom, or what befell its installation, repository or issue."""
 
 from __future__ import annotations
 
@@ -41,3 +41,13 @@ def access_lost_sentence() -> str:
         "The App can no longer reach this repository, so the run could not go on. Once it can, "
         "`/ultracode retry` starts it anew."
     )
+
+
+def cancelled_by_writer_sentence() -> str:
+    """Say that somebody stopped a run on GitHub; the page itself shows who."""
+    return "Somebody with write access cancelled it."
+
+
+def cancelled_by_operator_sentence() -> str:
+    """Say that whoever runs this server stopped a run."""
+    return "The operator of this server cancelled it."
