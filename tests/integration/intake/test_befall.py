@@ -34,6 +34,16 @@ async def _archive(bot: Bot, _: Issue) -> None:
     await housekeeping.edit(world, bot.github.acting("admin"), where, Changes(archived=True))
 
 
+async def _delete(bot: Bot, _: Issue) -> None:
+    housekeeping.delete(bot.github.world, bot.github.acting("admin"), bot.github.repository())
+
+
+async def _transfer(bot: Bot, _: Issue) -> None:
+    world, github = bot.github.world, bot.github
+    to = github.person("writer").account
+    housekeeping.transfer(world, github.acting("admin"), github.repository(), to)
+
+
 async def _delete_issue(bot: Bot, issue: Issue) -> None:
     await bot.github.delete_issue(issue)
 
@@ -49,6 +59,8 @@ async def _transfer_issue(bot: Bot, issue: Issue) -> None:
         (_uninstall, "uninstalled"),
         (_take, "taken from the App"),
         (_archive, "was archived"),
+        (_delete, "repository was deleted"),
+        (_transfer, "has a new owner"),
         (_delete_issue, "issue was deleted"),
         (_transfer_issue, "moved to another repository"),
     ],

@@ -109,3 +109,20 @@ async def test_buttons_of_other_apps_and_forged_ids_do_nothing(bot: Bot) -> None
     await bot.post("check_run", as_sender(payload, writer))
     await bot.work()
     assert (await bot.services.runs.get(run.run_id)).state is RunState.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("wish", "answer"),
+    [("refresh", "waits for a review"), ("rerun_suites", "Suites run again"), ("dance", "dance")],
+)
+async def test_buttons_that_cannot_be_obeyed_are_answered(bot: Bot, wish: str, answer: str) -> None:
+    """Refresh and Re-run suites before there is anything to review are answered in words."""
+    issue, run = await bot.start()
+    _, payload = await knock(bot, "button", issue, run)
+    payload["requested_action"] = {"identifier": wish}
+    wim = bot.github.person("writer")
+    who = {"id": wim.id, "login": wim.login, "type": "User"}
+    await bot.post("check_run", as_sender(payload, who))
+    await bot.work()
+    assert answer in (await bot.said(issue))[-1]
+    assert (await bot.services.runs.get(run.run_id)).state is RunState.ACCEPTED
