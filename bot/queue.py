@@ -33,6 +33,8 @@ from bot.store.jobs import OwnedJobManager
 _LOG: Final = logging.getLogger(__name__)
 
 _CLEAN_UP_PRIORITY: Final = 10  # before whatever else waits for the same run
+#: After whatever else there is for the same run: a job that waits must hold up none that need not.
+_WAITING_PRIORITY: Final = -1
 _QUICK_JOBS: Final = 8
 _MAX_ATTEMPTS: Final = 8
 _LONGEST_BACKOFF_SECONDS: Final = 60
@@ -146,8 +148,8 @@ class Queue:
             run_id: The run; jobs of one run never overlap.
             quick: Whether no agent will work: gate evaluations and promotions do not wait behind
                 runs that do.
-            delay_seconds: Not before so many seconds from now. It holds up every later job of the
-                same run: for waits that nothing can shorten only.
+            delay_seconds: Not before so many seconds from now. Later jobs of the same run do not
+                wait for it: an approval is looked at while GitHub's rate limit delays another job.
             tx: The caller's transaction.
         """
         await self._defer(
@@ -200,6 +202,7 @@ class Queue:
             options["connection"] = await driver_connection(tx)
         if delay_seconds > 0:
             options["schedule_in"] = {"seconds": delay_seconds}
+            options["priority"] = _WAITING_PRIORITY
         if task == CLEAN_UP_RUN:
             options["priority"] = _CLEAN_UP_PRIORITY
         await self._app.configure_task(task, **options).defer_async(**arguments)

@@ -132,6 +132,15 @@ async def test_clean_up_goes_before_what_else_waits_for_the_run(
     assert await queue.depth() == Depth(1, 0, 0)
 
 
+async def test_a_delayed_job_holds_up_no_other_of_its_run(queue: Queue, recorder: Recorder) -> None:
+    """An approval is looked at although an earlier job of its run waits for GitHub's patience."""
+    await queue.defer_advance("run1", delay_seconds=3600)
+    await queue.defer_advance("run1", quick=True)
+    async with serving(queue, recorder):
+        await until(recorder, "end run1")
+    assert await queue.depth() == Depth(1, 0, 0)
+
+
 async def test_an_error_is_tried_again_later(
     queue: Queue, database: Database, tmp_path: Path
 ) -> None:
