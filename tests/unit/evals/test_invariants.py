@@ -68,6 +68,12 @@ def _twice(things: list[Any], **changes: Any) -> None:
     things.append(deepcopy(things[-1]) | changes)
 
 
+def _not_landed(facts: Facts) -> None:
+    held(facts)["issues"][1].update(state="open")
+    pull(facts).update(merged=False)
+    facts.histories[NAME].pop(0)
+
+
 CHANGES: list[tuple[str, Change]] = [
     ("the status comment of #1 stands", lambda f: _twice(held(f)["issues"][0]["comments"])),
     ("has 2 pull requests", lambda f: _twice(held(f)["issues"], number=3)),
@@ -78,6 +84,8 @@ CHANGES: list[tuple[str, Change]] = [
     ("no suite passed", lambda f: held(f)["check_runs"][0].update(conclusion="failure")),
     ("no pull request was reviewed", lambda f: held(f)["issues"].pop()),
     ("added more than one commit", lambda f: f.histories[NAME][0].update(parents=["d" * 40])),
+    ("was promoted 2 times", lambda f: f.histories[NAME].insert(0, f.histories[NAME][0])),
+    ("does not land", _not_landed),
     ("belongs to no run", lambda f: held(f)["refs"].append("refs/heads/ultracode/9-zzz")),
     ("outlived its run", lambda f: held(f)["refs"].append(f"refs/heads/{BRANCH}")),
     ("was answered 202 and is gone", lambda f: replace(f, received=frozenset())),
