@@ -39,10 +39,11 @@ async def knock(bot: Bot, door: str, issue: Issue, run: Run) -> tuple[str, dict[
     assert tip is not None
     check = await bot.check(run, "ultracode/suite/unit", tip)
     payload = bot.last("check_run")
-    pressed: dict[str, Any] = {
+    presses: dict[str, dict[str, Any]] = {
         "button": {"action": "requested_action", "requested_action": {"identifier": "cancel"}},
         "rerequested": {"action": "rerequested"},
-    }.get(door, {})
+    }
+    pressed = presses.get(door, {})
     if door != "suite":
         return "check_run", payload | pressed
     suite = bot.last("check_suite") | {"action": "rerequested"}
