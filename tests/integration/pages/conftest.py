@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from pydantic import BaseModel, SecretStr
 
 from bot.app import create_app
+from bot.pages.door import PagesDoor
 from bot.pages.run_page import RunPages
 from bot.proof import artifacts_of
 from bot.settings import Settings
@@ -46,6 +47,7 @@ class Site:
     stack: AsyncExitStack
     app: httpx.ASGITransport
     jwt_key: RSAPrivateKey
+    door: PagesDoor
 
     @property
     def pages(self) -> RunPages:
@@ -96,7 +98,7 @@ async def opened_site(
             database_url=SecretStr(database_url),
             github_app_id=github.app.id,
             github_private_key=SecretStr(github.app.private_key),
-            github_webhook_secret=SecretStr(github.app.webhook_secret),
+            github_webhook_secret=SecretStr(github.app.webhook_secret or ""),
             github_api_url=github.api_url,
             github_client_id=github.app.client_id,
             github_client_secret=SecretStr(github.app.client_secret),
@@ -109,10 +111,11 @@ async def opened_site(
         )
         async with Database(database_url) as database:
             run, artifact = await stored_run(settings, database, github, text)
-            app = create_app(settings, database)
+            door = PagesDoor(settings, database)
+            app = create_app(settings, database, pages=door)
             async with app.router.lifespan_context(app), on:
                 transport = httpx.ASGITransport(app)
-                yield Site(github, settings, database, run, artifact, on, transport, key)
+                yield Site(github, settings, database, run, artifact, on, transport, key, door)
 
 
 @pytest.fixture

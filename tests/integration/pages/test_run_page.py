@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
+from bot.pages.routes import LOOK_SECONDS
 from bot.store.runs import RunStore
 from bot.store.tables import RunState
 from tests.integration.pages.conftest import LOG, Site, hrefs, opened_site
@@ -12,13 +14,12 @@ from tests.integration.pages.conftest import LOG, Site, hrefs, opened_site
 async def test_what_may_not_be_read_looks_like_what_is_not_there(site: Site) -> None:
     """A stranger to a private repository, an operator too, gets the answer for an unknown run."""
     known, unknown = f"/runs/{site.run.run_id}", "/runs/0123456789abcdef"
-    for who in ("outsider",):
-        browser = await site.signed_in(who)
-        for rest in ("", "/events", f"/artifacts/{site.artifact.sha256}"):
-            refused, missing = await browser.get(known + rest), await browser.get(unknown + rest)
-            assert refused.status_code == missing.status_code == 404
-            assert refused.content == missing.content
-            assert dict(refused.headers) == dict(missing.headers)
+    browser = await site.signed_in("outsider")
+    for rest in ("", "/events", f"/artifacts/{site.artifact.sha256}"):
+        refused, missing = await browser.get(known + rest), await browser.get(unknown + rest)
+        assert refused.status_code == missing.status_code == 404
+        assert refused.content == missing.content
+        assert dict(refused.headers) == dict(missing.headers)
 
 
 async def test_the_page_says_when_it_changes(site: Site) -> None:
@@ -37,6 +38,24 @@ async def test_the_page_says_when_it_changes(site: Site) -> None:
     assert await pages.version(site.run.run_id) != before
     ended = (await browser.get(page)).text
     assert "data-live" not in ended
+
+
+async def test_a_step_is_an_event_and_the_stream_ends_with_the_server(site: Site) -> None:
+    """Whoever follows a run hears of its state and of each step, and never holds up a stop."""
+    browser = await site.signed_in("reader")
+    following = asyncio.create_task(browser.get(f"/runs/{site.run.run_id}/events"))
+    before = await site.pages.version(site.run.run_id)
+    await asyncio.sleep(LOOK_SECONDS)
+    await RunStore(site.database).transition(
+        site.run.run_id, from_states={RunState.AWAITING_REVIEW}, to_state=RunState.REJECTED
+    )
+    after = await site.pages.version(site.run.run_id)
+    await asyncio.sleep(3 * LOOK_SECONDS)
+    site.door.stop()
+    heard = await following
+    assert heard.headers["content-type"].startswith("text/event-stream")
+    told = [line for line in heard.text.splitlines() if line.startswith("data: ")]
+    assert told == [f"data: {before}", f"data: {after}"]
 
 
 async def test_bytes_come_as_an_attachment_by_their_digest(site: Site) -> None:
