@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -52,7 +53,7 @@ class Shown:
         body = self.marks.signed("It works.", self.run.run_id, key)
         return (await self.door.create_comment(self.issue.number, body)).id
 
-    async def check(self, **changes: str) -> int:
+    async def check(self, **changes: Any) -> int:
         """Let a worker put the suite's check run on the candidate (once more)."""
         external_id = f"{self.run.run_id}:0:{OPEN.name}"
         check = replace(OPEN, head_sha=self.sha, external_id=external_id, **changes)
