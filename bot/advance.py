@@ -21,6 +21,7 @@ from bot.feedback import load_feedback
 from bot.followup import FollowUp, plan_follow
 from bot.github import messages
 from bot.github.port import AccessLost, GitHubRefused
+from bot.go import PLAN, PUBLISH, go_deadline
 from bot.live import LiveRun, RunFailed
 from bot.live_run import open_run
 from bot.services import Services
@@ -28,8 +29,8 @@ from bot.steps.finalize import GateClosed
 from bot.steps.review import final_result
 from bot.store.fence import holding
 from bot.store.runs import Claim
-from bot.store.tables import WAITING_STATES, DeliveryOutcome, RunState
-from bot.workflow import Conductor, Ended, Paused
+from bot.store.tables import BUSY_STATES, WAITING_STATES, DeliveryOutcome, RunState
+from bot.workflow import Conductor, Ended, Paused, PlanPaused
 
 log = structlog.get_logger()
 
@@ -102,6 +103,10 @@ async def work(services: Services, live: LiveRun) -> None:
     except EXPECTED as failure:
         outcome = Ended(Ending(outcome="failed", sentence=str(failure)))
     match outcome:
+        case PlanPaused():
+            await wait_for_go(services, live, PLAN)
+        case Paused(envelope=envelope) if live.holds_pushes and not await live.may_go_on(PUBLISH):
+            await wait_for_go(services, live, PUBLISH, envelope)
         case Paused(envelope=envelope):
             await ask_for_review(services, live, envelope)
         case Ended(ending=ending):
@@ -125,8 +130,28 @@ async def may_start(services: Services, live: LiveRun) -> bool:
     return True
 
 
+async def wait_for_go(
+    services: Services, live: LiveRun, reason: str, envelope: CandidateEnvelope | None = None
+) -> None:
+    """Show what waits, ask somebody to let it go on, and hold nothing meanwhile."""
+    await services.runs.transition(
+        live.run_id,
+        from_states=BUSY_STATES,
+        to_state=RunState.AWAITING_GO,
+        epoch=live.epoch,
+        state_reason=reason,
+        candidate_id=envelope and envelope.candidate_id,
+        candidate_sha=envelope and envelope.candidate_sha,
+        deadline_at=go_deadline(),
+    )
+    await live.publisher.ask_for_go()
+    await start_next(services, live)
+
+
 async def ask_for_review(services: Services, live: LiveRun, envelope: CandidateEnvelope) -> None:
     """Show the envelope, call the run waiting, and look once for an approval that came early."""
+    if live.holds_pushes:
+        await live.publisher.publish_round(envelope.round, passed=True)
     await live.publisher.ask_for_review(envelope)
     await services.runs.transition(
         live.run_id,

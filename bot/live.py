@@ -18,6 +18,7 @@ from bot.contracts import CodingRequest
 from bot.errors import BotError
 from bot.github.port import GitHubRepository
 from bot.github.publisher import Publisher
+from bot.go import Go, go_key
 from bot.policy import Policy
 from bot.run_pieces import RunPieces
 from bot.store.runs import Run, RunStore
@@ -107,6 +108,15 @@ class LiveRun:
     def start_sha(self) -> CommitSha:
         """What round 0 starts from: the base, or for a revision the candidate it revises."""
         return self.request.parent_candidate_sha or self.request.base_sha
+
+    @property
+    def holds_pushes(self) -> bool:
+        """Whether nothing may be pushed before somebody said go."""
+        return self.policy.publish.rounds == "on_go" or self.request.outsiders_words
+
+    async def may_go_on(self, reason: str) -> bool:
+        """Whether somebody said go to this wait."""
+        return await self.pieces.load(go_key(reason), Go) is not None
 
     def review_deadline(self) -> datetime:
         """Return until when a review is awaited."""

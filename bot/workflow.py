@@ -1,11 +1,12 @@
 """The one scheduler: an Agno Workflow of four steps.
 
-    Plan -> Loop "Implementation and Review" (<= 3 rounds) [ Execute Round ]
+    Plan (may pause) -> Loop "Implementation and Review" (<= 3 rounds) [ Execute Round ]
          -> Review Candidate Envelope (pauses) -> Finalize
 
-In: a `LiveRun`. Out: `Paused` with the envelope that waits for a person, or `Ended` with the
-ending that Finalize reached. Agno's own state is display only: steps are memoised over `pieces`, so
-calling `drive` again after any crash replays to where the run was without repeating a stored piece.
+In: a `LiveRun`. Out: `PlanPaused` when policy wants the plan seen first, `Paused` with the envelope
+that waits for a person, or `Ended` with the ending that Finalize reached. Agno's own state is
+display only: steps are memoised over `pieces`, so calling `drive` again after any crash replays to
+where the run was without repeating a stored piece.
 What was measured about Agno, and why each argument is as it is: ARCHITECTURE.md, "Agno".
 """
 
@@ -25,7 +26,7 @@ from bot.contracts import MAX_ROUNDS, CandidateEnvelope, Ending, RoundResult
 from bot.errors import BotError
 from bot.live import LiveRun
 from bot.steps.finalize import finalize
-from bot.steps.plan import make_plan
+from bot.steps.plan import make_plan, plan_waits
 from bot.steps.review import final_result, needs_review
 from bot.steps.round import execute_round
 from bot.store.database import create_engine
@@ -34,7 +35,13 @@ from bot.store.fence import install_fence
 WorkflowStore: TypeAlias = AsyncPostgresDb
 
 WORKFLOW_ID = "ultracode"
+PLAN_STEP = "Plan"
 REVIEW_STEP = "Review Candidate Envelope"
+
+
+@dataclass(frozen=True)
+class PlanPaused:
+    """The plan waits for somebody's `go`."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,7 @@ class Conductor:
         self._results: list[RoundResult] = []
         self._ending: Ending | None = None
         self._failure: BaseException | None = None
+        self._plan_waits = True
         self._workflow = build_workflow(
             db,
             plan=self._guard(self._plan),
@@ -70,13 +78,17 @@ class Conductor:
             review=self._guard(self._review),
             finalize=self._guard(self._finalize),
             rounds=live.max_rounds,
+            plan_waits=lambda _: self._plan_waits,
         )
 
-    async def drive(self) -> Paused | Ended:
-        """Start or replay until the run pauses for review or ends.
+    async def drive(self) -> PlanPaused | Paused | Ended:
+        """Start, continue or replay until the run pauses for a person or ends.
 
         Raises whatever a step raised: Agno would turn it into a status.
         """
+        shown = await self._stored()
+        if shown is not None and shown.is_paused and shown.paused_step_name == PLAN_STEP:
+            return await self._continue_from_plan(shown)
         started = self._workflow.arun(
             input=self._live.run_id,
             run_id=self._live.run_id,
@@ -85,6 +97,13 @@ class Conductor:
             session_state={"run": self._live.run_id},
         )
         return await self._outcome(await self._unwrapped(started))
+
+    async def _continue_from_plan(self, output: WorkflowRunOutput) -> PlanPaused | Paused | Ended:
+        """Go on behind the plan when somebody said go, and go on waiting otherwise."""
+        if await plan_waits(self._live):
+            return PlanPaused()
+        (output.step_requirements or [])[-1].confirm()
+        return await self._outcome(await self._unwrapped(self._workflow.acontinue_run(output)))
 
     async def resume(self) -> Ended:
         """Confirm the pause and run Finalize; valid however far an earlier attempt came."""
@@ -138,11 +157,13 @@ class Conductor:
             raise self._failure
         return output
 
-    async def _outcome(self, output: WorkflowRunOutput) -> Paused | Ended:
+    async def _outcome(self, output: WorkflowRunOutput) -> PlanPaused | Paused | Ended:
         if output.is_paused:
             stored = await self._stored()
-            if stored is None or stored.paused_step_name != REVIEW_STEP:
+            if stored is None or stored.paused_step_name not in {PLAN_STEP, REVIEW_STEP}:
                 raise WorkflowLost("The paused workflow run is not in the database.")
+            if stored.paused_step_name == PLAN_STEP:
+                return PlanPaused()
             return Paused((await final_result(self._live)).reviewable)
         if self._ending is None:
             raise WorkflowLost(f"The workflow ended as {output.status} without an ending.")
@@ -165,6 +186,7 @@ class Conductor:
 
     async def _plan(self) -> StepOutput:
         plan = await make_plan(self._live)
+        self._plan_waits = await plan_waits(self._live)
         return StepOutput(content=f"{len(plan.tasks)} work item(s)")
 
     async def _round(self) -> StepOutput:
@@ -188,8 +210,13 @@ def build_workflow(
     review: Callable[..., object],
     finalize: Callable[..., object],
     rounds: int = MAX_ROUNDS,
+    plan_waits: Callable[[StepOutput], bool] = lambda _: True,
 ) -> Workflow:
-    """Return the workflow over the given executors; the web role builds an inert twin with it."""
+    """Return the workflow over the given executors; the web role builds an inert twin with it.
+
+    `plan_waits` says whether to pause behind the plan; it is total, since Agno goes on without a
+    pause when it raises.
+    """
 
     def last_passed(outputs: list[StepOutput]) -> bool:
         return bool(outputs) and outputs[-1].content == "passed"
@@ -201,24 +228,18 @@ def build_workflow(
         telemetry=False,
         store_executor_outputs=False,
         steps=[
-            _step("Plan", plan),
+            _pausing_step(PLAN_STEP, plan, plan_waits, "Say go on the issue to let it start."),
             Loop(
                 name="Implementation and Review",
                 steps=[_step("Execute Round", execute_round)],
                 max_iterations=rounds,
                 end_condition=last_passed,
             ),
-            Step(
-                name=REVIEW_STEP,
-                executor=review,  # type: ignore[arg-type]
-                max_retries=0,
-                human_review=HumanReview(
-                    requires_output_review=needs_review,
-                    output_review_message="Decide on the pull request: GitHub's reviews count.",
-                    on_reject=OnReject.cancel,
-                    on_error=OnError.fail,
-                    max_retries=0,
-                ),
+            _pausing_step(
+                REVIEW_STEP,
+                review,
+                needs_review,
+                "Decide on the pull request: GitHub's reviews count.",
             ),
             _step("Finalize", finalize),
         ],
@@ -233,6 +254,28 @@ def _step(name: str, executor: Callable[..., object]) -> Step:
         max_retries=0,
         skip_on_failure=False,
         human_review=HumanReview(on_error=OnError.fail, max_retries=0),
+    )
+
+
+def _pausing_step(
+    name: str,
+    executor: Callable[..., object],
+    waits: Callable[[StepOutput], bool],
+    message: str,
+) -> Step:
+    """Return a step whose output may wait for a person; a rejection cancels, nothing retries."""
+    return Step(
+        name=name,
+        executor=executor,  # type: ignore[arg-type]
+        max_retries=0,
+        skip_on_failure=False,
+        human_review=HumanReview(
+            requires_output_review=waits,
+            output_review_message=message,
+            on_reject=OnReject.cancel,
+            on_error=OnError.fail,
+            max_retries=0,
+        ),
     )
 
 

@@ -111,9 +111,10 @@ class Publisher:
             await self._done.edited_comment(self.request.issue_number, "status", text)
 
     async def ask_for_go(self) -> None:
-        """Show what waits for somebody's `go`, word for word."""
+        """Show what waits for somebody's `go`: words, a plan or a candidate."""
         await self.refresh_status()
-        await self.say("go", messages.go_wanted_comment(await self.view()))
+        view = await self.view()
+        await self.say(f"go:{view.reason}", messages.go_wanted_comment(view))
 
     async def say(self, key: str, text: str) -> int:
         """Post a new comment on the issue, once; return its id."""

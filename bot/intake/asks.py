@@ -250,7 +250,9 @@ async def obey(voice: Voice, command: Command) -> str:
         case Start():
             return await start_run(voice, command)
         case Go():
-            return await go(voice.services, await voice.run(), **voice.actor)
+            said = By(who=UserRef(id=voice.who.id, login=voice.who.login), trigger=voice.trigger)
+            run = await voice.run()
+            return await go(voice.services, run, delivery_id=voice.delivery_id, **said)
         case Cancel():
             return await cancel(voice.services, await voice.run(), **voice.actor)
         case Retry() | Revise() | Refresh() | Verify():

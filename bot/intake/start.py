@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 
 from bot.contracts import CodingRequest, Trigger, UserRef
 from bot.errors import Refusal
@@ -24,6 +23,7 @@ from bot.github.port import (
     RepositoryFacts,
 )
 from bot.github.protection import PlannedCommit, decide_promotable
+from bot.go import OUTSIDERS_WORDS, go_deadline
 from bot.intake.criteria import parse_criteria
 from bot.live_run import commit_email
 from bot.policy import POLICY_PATH, Policy, parse_policy, policy_digest
@@ -33,8 +33,6 @@ from bot.store.runs import Created, NewRun
 from bot.store.tables import RunState
 from webhooks.hidden_text import VisibleText, sanitize_text
 
-GO_DEADLINE = timedelta(days=7)
-OUTSIDERS_WORDS = "outsiders_words"
 WORK_BRANCH_EXAMPLE = "ultracode/1-example"
 
 
@@ -91,7 +89,7 @@ async def start(services: Services, ask: Ask) -> Created:
                 base_sha=request.base_sha,
                 state=RunState.AWAITING_GO if waiting else RunState.ACCEPTED,
                 state_reason=OUTSIDERS_WORDS if waiting else None,
-                deadline_at=datetime.now(UTC) + GO_DEADLINE if waiting else None,
+                deadline_at=go_deadline() if waiting else None,
             ),
             actor=f"github:{ask.requester.id}",
             delivery_id=ask.delivery_id,

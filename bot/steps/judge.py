@@ -31,11 +31,15 @@ from workspace.evidence import DIFF_EXCERPT_BYTES
 async def prove_and_judge(
     live: LiveRun, plan: WorkflowPlan, candidate: Candidate, results: Sequence[WorkerResult]
 ) -> CandidateEnvelope:
-    """Test the candidate, bind the evidence, hear reducer, verifier and refuter, publish."""
+    """Test the candidate, bind the evidence, hear reducer, verifier and refuter, publish.
+
+    Where pushes are held nothing is published here: a push starts the repository's own workflows.
+    """
     report = await test(live, plan, candidate)
     evidence = await bind_evidence(live, plan, candidate, report)
     envelope = await judge(live, candidate, report, evidence, results)
-    await live.publisher.publish_round(candidate.round, passed=envelope.passed)
+    if not live.holds_pushes:
+        await live.publisher.publish_round(candidate.round, passed=envelope.passed)
     return envelope
 
 

@@ -13,6 +13,7 @@ from bot.agents import planner
 from bot.agents.briefs import PlanBrief
 from bot.agents.run import Check
 from bot.contracts import WorkflowPlan
+from bot.go import PLAN
 from bot.live import LiveRun
 from bot.steps.brief import run_brief
 from bot.store.tables import RunState
@@ -23,6 +24,16 @@ async def make_plan(live: LiveRun) -> WorkflowPlan:
     """Return the run's plan. Raises ModelOutputInvalid when no sound one is to be had."""
     await live.enter(RunState.PLANNING)
     return await live.pieces.once("plan:0", WorkflowPlan, lambda: _plan(live))
+
+
+async def plan_waits(live: LiveRun) -> bool:
+    """Whether somebody must see the plan and say go first.
+
+    A change that is only put on a moved base was planned, seen and worked out before.
+    """
+    if not live.policy.plan_approval or live.recomposes:
+        return False
+    return not await live.may_go_on(PLAN)
 
 
 async def _plan(live: LiveRun) -> WorkflowPlan:

@@ -106,11 +106,14 @@ async def test_cancel_stops_a_busy_worker(shop: Shop) -> None:
 
 
 async def test_outsiders_words_wait_for_go(shop: Shop) -> None:
-    """An issue by somebody without write is shown word for word and waits for a writer's go."""
+    """An outsider's issue waits for go, shown word for word; so does pushing what was made of it."""
     shop.play(good_fix())
     issue = await shop.person("outsider").open_issue("Totals are off", "Please fix the cents.")
     await shop.writer.comment(issue, "/ultracode")
     await shop.said(issue, "/ultracode go", "Please fix the cents.")
+    assert await shop.writer.pulls() == []
+    await shop.writer.comment(issue, "/ultracode go")
+    await shop.said(issue, "has not been pushed", "shop/money.py")
     assert await shop.writer.pulls() == []
     await shop.writer.comment(issue, "/ultracode go")
     await shop.ready()

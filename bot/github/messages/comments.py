@@ -7,9 +7,19 @@ from typing import Final
 
 from bot.contracts import Ending
 from bot.github.escape import code, fence, words
-from bot.github.messages.parts import bullets, mention, moment, paragraphs, sha, word_list
+from bot.github.messages.evidence import digests_table, suites_table
+from bot.github.messages.parts import (
+    bullets,
+    code_list,
+    mention,
+    moment,
+    paragraphs,
+    sha,
+    word_list,
+)
 from bot.github.messages.status import review_demand, task_lines
-from bot.view import RunView
+from bot.view import RoundView, RunView
+from workspace.contracts import ChangedFile, shown_path
 
 
 def review_wanted_comment(view: RunView) -> str:
@@ -50,30 +60,48 @@ def _outsiders_comment(view: RunView) -> str:
 
 def _plan_comment(view: RunView) -> str:
     shown = view.last_round
-    plan = (
-        paragraphs(
-            words(shown.plan.reason),
-            bullets(task_lines(shown)),
-            f"Success criteria:\n\n{word_list(view.request.success_criteria)}",
-        )
-        if shown
-        else ""
-    )
     return paragraphs(
         f"{mention(view.request.requester)} this is the plan. `/ultracode go` starts the work; "
         "`/ultracode cancel` stops the run.",
-        plan,
+        _plan(view, shown) if shown else "",
+    )
+
+
+def _plan(view: RunView, shown: RoundView) -> str:
+    added = {suite for task in shown.plan.tasks for suite in task.additional_suite_ids}
+    suites = dict.fromkeys((*view.request.required_suites, *sorted(added)))
+    return paragraphs(
+        words(shown.plan.reason),
+        bullets(task_lines(shown)),
+        f"Suites that will judge it: {code_list(tuple(suites))}.",
+        f"Success criteria:\n\n{word_list(view.request.success_criteria)}",
     )
 
 
 def _publish_comment(view: RunView) -> str:
-    candidate = view.last_round.candidate if view.last_round else None
+    shown = view.last_round
+    candidate = shown.candidate if shown else None
     at = f" ({sha(candidate.sha)})" if candidate else ""
-    return (
+    return paragraphs(
         f"{mention(view.request.requester)} a candidate is ready{at} and has not been pushed: "
         "pushing it starts this repository's own workflows on code nobody has read. "
-        "`/ultracode go` pushes it; `/ultracode cancel` stops the run."
+        "`/ultracode go` pushes it; `/ultracode cancel` stops the run.",
+        _held(shown) if shown else "",
     )
+
+
+def _held(shown: RoundView) -> str:
+    """What check runs would say, were there a commit on GitHub to hang them on."""
+    files = [code(shown_path(f.path), 200) for f in _changed(shown)]
+    return paragraphs(
+        suites_table(shown.report) if shown.report else "",
+        f"Files changed:\n\n{bullets(files)}" if files else "",
+        digests_table(shown),
+    )
+
+
+def _changed(shown: RoundView) -> tuple[ChangedFile, ...]:
+    return shown.candidate.changed_files if shown.candidate else ()
 
 
 _GO_COMMENTS: Final[Mapping[str | None, Callable[[RunView], str]]] = {
@@ -101,7 +129,7 @@ _ENDS: Final[Mapping[str, str]] = {
     "revised": "a revision of this run has begun.",
     "merged_elsewhere": "this run's pull request was merged, but not by this run.",
     "cancelled": "this run was cancelled, and nothing was merged.",
-    "expired": "nobody reviewed the candidate in time, so this run has expired.",
+    "expired": "nobody decided in time, so this run has expired.",
     "refused": "this run was refused.",
     "conflicted": "the base branch moved, and the candidate does not fit onto it any more.",
 }
