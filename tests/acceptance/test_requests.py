@@ -106,7 +106,7 @@ async def test_cancel_stops_a_busy_worker(shop: Shop) -> None:
 
 
 async def test_outsiders_words_wait_for_go(shop: Shop) -> None:
-    """An outsider's issue waits for go, shown word for word; so does pushing what was made of it."""
+    """An outsider's issue waits for go, word for word; so does what was made of it."""
     shop.play(good_fix())
     issue = await shop.person("outsider").open_issue("Totals are off", "Please fix the cents.")
     await shop.writer.comment(issue, "/ultracode")
