@@ -25,11 +25,11 @@ from bot.go import PLAN, PUBLISH, go_deadline
 from bot.live import LiveRun, RunFailed
 from bot.live_run import open_run
 from bot.services import Services
-from bot.steps.finalize import GateClosed
+from bot.steps.finalize import GateClosed, PushWasRefused
 from bot.steps.review import final_result
 from bot.store.fence import holding
 from bot.store.runs import Claim
-from bot.store.tables import BUSY_STATES, WAITING_STATES, DeliveryOutcome, RunState
+from bot.store.tables import BUSY_STATES, PUSH_REFUSED, WAITING_STATES, DeliveryOutcome, RunState
 from bot.workflow import Conductor, Ended, Paused, PlanPaused
 
 log = structlog.get_logger()
@@ -176,6 +176,8 @@ async def decide(services: Services, live: LiveRun) -> None:
     verdict = await live.publisher.decide_gate(envelope)
     log.info("gate decided", verdict=type(verdict).__name__)
     match verdict:
+        case gate.Approved() if live.run.state_reason == PUSH_REFUSED:
+            await expired(services, live)  # until somebody changed the setting and says retry
         case gate.Approved():
             await approve(services, live, envelope, verdict)
         case gate.Waiting() | gate.Paused() | gate.Voided():
@@ -349,6 +351,9 @@ async def promote(services: Services, live: LiveRun) -> None:
     except GateClosed as closed:
         await reopen(services, live, closed)
         return
+    except PushWasRefused as refused:
+        await hold_refused(services, live, str(refused))
+        return
     except BindingBroken as broken:
         outcome = Ended(Ending(outcome="failed", sentence=str(broken)))
     await end(services, live, outcome.ending)
@@ -365,6 +370,23 @@ async def reopen(services: Services, live: LiveRun, closed: GateClosed) -> None:
     )
     log.info("gate closed again", verdict=type(closed.verdict).__name__)
     await services.queue.defer_advance(live.run_id, quick=True)
+
+
+async def hold_refused(services: Services, live: LiveRun, sentence: str) -> None:
+    """Go back to waiting with GitHub's words; `retry` looks at the gate and pushes again."""
+    await services.runs.transition(
+        live.run_id,
+        from_states=PROMOTING,
+        to_state=RunState.AWAITING_REVIEW,
+        epoch=live.epoch,
+        state_reason=PUSH_REFUSED,
+        deadline_at=live.review_deadline(),
+    )
+    view = await live.publisher.view()
+    await live.publisher.say(
+        f"push_refused:{live.epoch}", messages.push_refused_comment(view, sentence)
+    )
+    await live.publisher.refresh_status()
 
 
 # --- clean-up and giving up ---------------------------------------------------------------------

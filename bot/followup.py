@@ -134,10 +134,8 @@ async def check_revisions(services: Services, run: Run, limit: int) -> None:
         raise Refusal(messages.revisions_spent_message(limit))
 
 
-#: A revision can take up what these left behind.
-REVISABLE = frozenset(
-    {RunState.AWAITING_REVIEW, RunState.FAILED, RunState.EXPIRED, RunState.REVISED}
-)
+#: A revision can take up the candidate these ended with.
+REVISABLE_ENDS = frozenset({RunState.FAILED, RunState.EXPIRED})
 #: Suites can run once more on the candidate of these.
 RETESTABLE = frozenset({RunState.AWAITING_REVIEW, RunState.FAILED, RunState.EXPIRED})
 #: A retry starts these anew.

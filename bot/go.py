@@ -12,6 +12,7 @@ from typing import Final
 
 from bot.clock import now
 from bot.contracts import Trigger, UserRef
+from bot.run_pieces import RunPieces
 from workspace.contracts import Frozen
 
 #: The request's words are those of somebody without write access.
@@ -35,6 +36,12 @@ class Go(Frozen):
 def go_key(reason: str) -> str:
     """Return the key of the piece that answers a wait."""
     return f"go:{reason}"
+
+
+async def load_goes(pieces: RunPieces) -> tuple[Go, ...]:
+    """Return who let a run go on so far: their words are part of the request from then on."""
+    goes = [await pieces.load(go_key(reason), Go) for reason in WAITS]
+    return tuple(go for go in goes if go is not None)
 
 
 def go_deadline() -> datetime:

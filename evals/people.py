@@ -69,6 +69,21 @@ class Person:
         merged = await self._call("PUT", f"/pulls/{pull}/merge", {"merge_method": method})
         return str(merged["sha"])
 
+    async def lock(self, branch: str) -> None:
+        """Let nobody push to a branch; takes an admin."""
+        rules: Json = {
+            "required_status_checks": None,
+            "enforce_admins": True,
+            "required_pull_request_reviews": None,
+            "restrictions": None,
+            "lock_branch": True,
+        }
+        await self._call("PUT", f"/branches/{branch}/protection", rules)
+
+    async def unlock(self, branch: str) -> None:
+        """Take all protection off a branch; takes an admin."""
+        await self._call("DELETE", f"/branches/{branch}/protection")
+
     async def commit_file(self, branch: str, path: str, content: str) -> str:
         """Commit one file to a branch; return the commit's SHA."""
         found = await self._find("GET", f"/contents/{path}?ref={branch}")

@@ -28,6 +28,7 @@ from bot.github.port import (
 from bot.github.protection import GATE_CHECK
 from bot.github.repository import WORK_IN_PROGRESS
 from bot.github.run_effects import RunEffects
+from bot.go import load_goes
 from bot.policy import Policy
 from bot.run_pieces import RunPieces
 from bot.store.effects import EffectKind, Effects
@@ -280,7 +281,7 @@ class Publisher:
     async def decide_gate(self, envelope: CandidateEnvelope) -> Verdict:
         """Read everything afresh from GitHub and decide. Raises GitHubError."""
         target = await self._target(envelope)
-        return decide(await self._facts(target), target, self._rules())
+        return decide(await self._facts(target), target, await self._rules())
 
     async def _facts(self, target: ReviewTarget) -> GateFacts:
         return await load_gate_facts(self.repository, target, app_id=self.app_id, observed_at=now())
@@ -304,12 +305,13 @@ class Publisher:
     def _base(self) -> str:
         return self.pin.base_ref.removeprefix("refs/heads/")
 
-    def _rules(self) -> ReviewRules:
+    async def _rules(self) -> ReviewRules:
         review = self.policy.review
+        let_go = await load_goes(self.pieces)
         return ReviewRules(
             approvals=review.approvals,
             permission=Permission(review.from_),
-            contributors=frozenset(self.request.contributors),
+            contributors=frozenset((*self.request.contributors, *(go.who.id for go in let_go))),
             contributors_may_approve=review.contributors_may_approve,
         )
 
@@ -347,7 +349,8 @@ class Publisher:
         """Push the reviewed SHA to the base branch under a lease on the original base.
 
         Only a push that landed is confirmed in the ledger: after any other answer another attempt
-        looks at the ref first, and pushes under the same lease.
+        looks at the ref first, and pushes under the same lease. A refused one is forgotten, so that
+        the run can be cancelled.
         """
         sha = envelope.candidate_sha
 
@@ -363,6 +366,8 @@ class Publisher:
         try:
             await self._done.perform("promotion", EffectKind.PROMOTION, act, find)
         except NotPushed as stopped:
+            if isinstance(stopped.answer, PushRefused):
+                await self.effects.withdraw(self.run_id, "promotion", epoch=self.epoch)
             return stopped.answer
         return Pushed(sha=sha)
 

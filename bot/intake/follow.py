@@ -9,7 +9,7 @@ from __future__ import annotations
 from bot.advance import supersede
 from bot.contracts import Trigger, UserRef
 from bot.errors import Refusal
-from bot.followup import RETESTABLE, RETRIABLE, FollowUp, plan_follow, start_follow
+from bot.followup import RETESTABLE, RETRIABLE, REVISABLE_ENDS, FollowUp, plan_follow, start_follow
 from bot.github import messages
 from bot.live import LiveRun
 from bot.live_run import open_run
@@ -18,7 +18,7 @@ from bot.steps.review import final_result
 from bot.store.fence import holding
 from bot.store.runs import Claim, Run
 from bot.store.signing_keys import KEYS_PATH
-from bot.store.tables import RunState
+from bot.store.tables import PUSH_REFUSED, RunState
 from bot.view import load_view
 from webhooks.commands import Refresh, Revise
 from workspace.contracts import Candidate, EvidenceManifest, TestReport
@@ -32,7 +32,27 @@ async def revise(
         return messages.empty_revision_message()
     next_ = FollowUp(kind="revision", trigger=trigger, who=who, feedback=command.feedback)
     sentence = f"{who.login} asked for a revision; it follows on the same branch."
+    if run is not None and run.state in REVISABLE_ENDS:
+        return await take_up(services, run, next_)
     return await replace_waiting(services, run, next_, sentence)
+
+
+async def take_up(services: Services, run: Run, next_: FollowUp) -> str:
+    """Let a run follow one that ended with a candidate, on its branch and pull request."""
+    candidate = await newest_candidate(services, run)
+    if candidate is None or run.pull_number is None:
+        return messages.nothing_waits_message(run)
+    new = await plan_follow(services, run, candidate, next_)
+    async with services.database.begin() as tx:
+        await start_follow(services, new, next_, tx)
+    return ""
+
+
+async def newest_candidate(services: Services, run: Run) -> Candidate | None:
+    """Return the candidate of the newest round that has one; an ended run may have no result."""
+    stored = await services.pieces.load_all(run.run_id)
+    made = [key for key in stored if key.partition(":")[0] == "candidate"]
+    return Candidate.model_validate(stored[max(made)].value) if made else None
 
 
 async def refresh(
@@ -85,7 +105,7 @@ async def replace_waiting(
 async def retry(services: Services, run: Run | None, *, who: UserRef, trigger: Trigger) -> str:
     """Start an ended run anew without reading the issue again; decide a waiting one again."""
     if run is not None and run.state in {RunState.AWAITING_REVIEW, RunState.APPROVED}:
-        await services.queue.defer_advance(run.run_id)
+        await decide_again(services, run, who)
         return messages.deciding_again_message()
     if run is None or run.state not in RETRIABLE:
         return messages.nothing_to_retry_message(run)
@@ -96,6 +116,20 @@ async def retry(services: Services, run: Run | None, *, who: UserRef, trigger: T
     async with services.database.begin() as tx:
         await start_follow(services, new, next_, tx)
     return ""
+
+
+async def decide_again(services: Services, run: Run, who: UserRef) -> None:
+    """Let a waiting run look at the gate, and push again where GitHub refused it before."""
+    async with services.database.begin() as tx:
+        if run.state_reason == PUSH_REFUSED:
+            await services.runs.transition(
+                run.run_id,
+                from_states={RunState.AWAITING_REVIEW},
+                to_state=RunState.AWAITING_REVIEW,  # without its reason
+                actor=f"github:{who.id}",
+                tx=tx,
+            )
+        await services.queue.defer_advance(run.run_id, tx=tx)
 
 
 async def verify(services: Services, run: Run | None, sha: str | None) -> str:

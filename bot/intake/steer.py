@@ -58,9 +58,7 @@ async def claimed_waiting(services: Services, run: Run | None) -> Claim | None:
     return claim if claim and claim.run.state is RunState.AWAITING_GO else None
 
 
-async def has_answered_another(
-    services: Services, run: Run, trigger: Trigger, reason: str
-) -> bool:
+async def has_answered_another(services: Services, run: Run, trigger: Trigger, reason: str) -> bool:
     """Whether this comment has answered another wait of the run: it answers no second one."""
     stored = await services.pieces.load_all(run.run_id)
     answered = [stored[key].value for key in map(go_key, WAITS) if key in stored]

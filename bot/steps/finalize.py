@@ -35,6 +35,10 @@ class GateClosed(BotError):
         self.verdict = verdict
 
 
+class PushWasRefused(BotError):
+    """GitHub refused the push of an approved candidate; the run goes back to waiting."""
+
+
 class NotApproved(BotError):
     """Finalize was entered without an approval on record; nothing was pushed."""
 
@@ -62,7 +66,10 @@ async def failed_outcome(live: LiveRun) -> Outcome:
 
 
 async def promote(live: LiveRun, envelope: CandidateEnvelope) -> Ending:
-    """Fast-forward the base branch to the reviewed SHA. Raises GateClosed, NotApproved."""
+    """Fast-forward the base branch to the reviewed SHA.
+
+    Raises GateClosed, PushWasRefused, NotApproved.
+    """
     if await landed(live, envelope):
         return promoted(envelope)
     await check_stored(live, envelope)
@@ -86,7 +93,7 @@ async def promote(live: LiveRun, envelope: CandidateEnvelope) -> Ending:
         case Moved(actual=actual):
             raise GateClosed(BaseMoved(by=verdict.by, tip=actual))
         case PushRefused(reason=reason):
-            return Ending(outcome="failed", sentence=push_refused_sentence(reason))
+            raise PushWasRefused(push_refused_sentence(reason))
         case _:
             assert_never(answer)
 

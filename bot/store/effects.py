@@ -14,7 +14,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from sqlalchemy import Row, func, select, update
+from sqlalchemy import Row, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from bot.errors import StaleEpoch, StorageError
@@ -129,6 +129,22 @@ class Effects:
         confirmed = await self._confirm_or_undo(scope, key, epoch, done, undo)
         crashpoint(f"effects.after_confirm:{kind}")
         return confirmed
+
+    async def withdraw(self, scope: str, key: str, *, epoch: int) -> None:
+        """Forget an intent that surely was not done: the other side refused it.
+
+        Raises:
+            StaleEpoch: The run has been claimed by somebody else since.
+        """
+        async with self._database.begin() as tx:
+            await guard(tx, scope, epoch)
+            await tx.execute(
+                delete(effects).where(
+                    effects.c.scope == scope,
+                    effects.c.key == key,
+                    effects.c.external_id.is_(None),
+                )
+            )
 
     async def get(self, scope: str, key: str, *, tx: Transaction | None = None) -> Effect | None:
         """One row of the ledger, or None."""

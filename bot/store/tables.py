@@ -92,6 +92,8 @@ class DeliveryOutcome(StrEnum):
 QUEUED: Final = "queued"
 #: The `state_reason` of an ended run whose ending GitHub could not be told.
 UNSEEN: Final = "unseen"
+#: That of a run awaiting review whose approved candidate GitHub refused: `retry` pushes again.
+PUSH_REFUSED: Final = "push_refused"
 
 metadata: Final = MetaData(
     naming_convention={

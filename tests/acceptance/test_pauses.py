@@ -30,16 +30,19 @@ async def waiting(shop: Shop, issue: int, reason: str) -> Json:
 
 
 async def test_plan_and_push_wait_for_a_go_each(shop: Shop) -> None:
-    """Policy can hold work for the plan and pushes for the candidate; one go answers one wait."""
+    """Plan and push wait for a go each; a worker killed in between has nothing planned twice."""
     await shop.writer.commit_file("main", ".github/ultracode.yml", POLICY_WITH_PAUSES)
     shop.play(good_fix())
     issue = await shop.ask()
     await waiting(shop, issue, "plan")
     plan = await shop.said(issue, "this is the plan", "shop/money.py", "Suites that will judge it")
     assert f"@{shop.writer.login}" in plan
+    planned_once = sum(asked.role == "planner" for asked in shop.model.asked)
     await asyncio.sleep(1)
     assert not any(asked.role == "worker" for asked in shop.model.asked)
 
+    await shop.stage.parts["worker"].kill()
+    await shop.stage.start_worker()
     await shop.writer.comment(issue, "/ultracode go")
     await waiting(shop, issue, "publish")
     held = await shop.said(issue, "has not been pushed", "shop/money.py", "unit")
@@ -50,6 +53,8 @@ async def test_plan_and_push_wait_for_a_go_each(shop: Shop) -> None:
     pull = await shop.ready()
     await shop.reviewer.review(pull["number"])
     assert (await shop.ended(issue))["state"] == "promoted"
+    planned = [asked for asked in shop.model.asked if asked.role == "planner"]
+    assert len(planned) == planned_once, "nothing is planned twice"
 
 
 async def test_cancelled_plan_is_never_worked_on(shop: Shop) -> None:
@@ -61,3 +66,22 @@ async def test_cancelled_plan_is_never_worked_on(shop: Shop) -> None:
     await shop.writer.comment(issue, "/ultracode cancel")
     assert (await shop.ended(issue))["state"] == "cancelled"
     assert not any(asked.role == "worker" for asked in shop.model.asked)
+
+
+async def test_a_refused_push_waits_for_retry(shop: Shop) -> None:
+    """GitHub's refusal is shown with what to change; retry pushes the same candidate again."""
+    shop.play(good_fix())
+    issue = await shop.ask()
+    pull = await shop.ready()
+    asked = len(shop.model.asked)
+    await shop.person("admin").lock("main")
+    await shop.reviewer.review(pull["number"])
+    await shop.said(issue, "GitHub refused the push", "/ultracode retry")
+    run = await shop.run_of(issue)
+    assert (run["state"], run["reason"]) == ("awaiting_review", "push_refused")
+
+    await shop.person("admin").unlock("main")
+    await shop.writer.comment(issue, "/ultracode retry")
+    assert (await shop.ended(issue))["state"] == "promoted"
+    assert await shop.writer.branch("main") == pull["head"]["sha"]
+    assert len(shop.model.asked) == asked, "nothing is thought twice"

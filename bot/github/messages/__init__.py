@@ -40,6 +40,7 @@ from bot.github.messages.checks import DOUBLED_CHECK, check_runs, gate_check, le
 from bot.github.messages.comments import (
     ending_comment,
     go_wanted_comment,
+    push_refused_comment,
     review_wanted_comment,
     stumbled_comment,
 )
@@ -113,6 +114,7 @@ __all__ = [
     "pull_closed_message",
     "pull_request_body",
     "pull_request_title",
+    "push_refused_comment",
     "push_refused_sentence",
     "requester_level_message",
     "retest_sentence",

@@ -33,6 +33,16 @@ def review_wanted_comment(view: RunView) -> str:
     )
 
 
+def push_refused_comment(view: RunView, sentence: str) -> str:
+    """Tell the requester that GitHub refused an approved candidate, and how to go on."""
+    return paragraphs(
+        f"{mention(view.request.requester)} the candidate is approved and nothing was merged.",
+        words(sentence, 2_000),
+        "Change that, then say `/ultracode retry`: the same candidate is pushed again, without "
+        "another round. `/ultracode cancel` ends the run.",
+    )
+
+
 def stumbled_comment(reason: str) -> str:
     """Say that something keeps going wrong while the run waits, and that nothing is lost by it."""
     return (

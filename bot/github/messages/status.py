@@ -31,6 +31,7 @@ from bot.github.messages.parts import (
     word_list,
 )
 from bot.github.messages.standing import GO_WORDS, state_title, verdict_sentence
+from bot.store.tables import PUSH_REFUSED
 from bot.view import RoundView, RunView
 
 #: GitHub takes 65,536 characters of a comment; bytes are never fewer than characters.
@@ -82,6 +83,12 @@ def headline(view: RunView) -> str:
     return f"{_SIGNS.get(state, '❌')} **{state_title(state)}**{where}{round_words}"
 
 
+_PUSH_REFUSED: Final = (
+    "Approved, but GitHub refused the push; a comment says why and what to change. Then "
+    "`/ultracode retry` by somebody with write access pushes the same candidate again."
+)
+
+
 def now_sentence(view: RunView) -> str:
     """What is awaited, from whom, until when; or how it ended."""
     if view.ending is not None:
@@ -92,6 +99,8 @@ def now_sentence(view: RunView) -> str:
     if view.state == "awaiting_go":
         why = GO_WORDS.get(view.reason, "somebody must let it go on")
         return f"Waiting for `/ultracode go` by somebody with write access: {why}.{until}"
+    if view.state == "awaiting_review" and view.reason == PUSH_REFUSED:
+        return f"{_PUSH_REFUSED}{until}"
     if view.state == "awaiting_review":
         return f"{awaited_sentence(view)}{until}"
     return verdict_sentence(view.verdict) if view.verdict else ""

@@ -577,7 +577,7 @@ def test_endings() -> None:
 `/ultracode retry` starts anew with the same words.\
 """,
             "expired": """\
-@anna **expired**: nobody reviewed the candidate in time, so this run has expired. So it ended.
+@anna **expired**: nobody decided in time, so this run has expired. So it ended.
 
 #31 and its branch are kept for a while, for whoever wants to take over. `/ultracode revise <feedback>` goes on from this candidate, `/ultracode retry` starts anew with the same words.\
 """,
