@@ -19,7 +19,7 @@ from bot.github import messages
 from bot.github.port import Account, GitHubRepository, Permission, ReactionTarget
 from bot.intake.answers import Answers
 from bot.intake.follow import refresh, retry, revise, verify
-from bot.intake.start import Ask, start
+from bot.intake.start import Ask, record_refused, start
 from bot.intake.steer import cancel, go
 from bot.policy import POLICY_PATH, Policy, PolicyError, parse_policy
 from bot.services import Services
@@ -107,7 +107,8 @@ class Voice:
         runs, repository_id = self.services.runs, self.repository.repository_id
         found = await runs.of_issue(repository_id, self.number)
         found += await runs.of_pull(repository_id, self.number)
-        return max(found, key=lambda run: run.run_id) if found else None
+        begun = [run for run in found if "coding_request" in run.request]  # not refused at once
+        return max(begun, key=lambda run: run.run_id) if begun else None
 
 
 # --- doors --------------------------------------------------------------------------------------
@@ -300,21 +301,23 @@ async def start_run(voice: Voice, command: Start) -> str:
     On the bot's own pull request it is a run for the issue that one came from.
     """
     own = await voice.services.runs.of_pull(voice.repository.repository_id, voice.number)
-    await start(
-        voice.services,
-        Ask(
-            installation_id=voice.repository.installation_id,
-            repository_id=voice.repository.repository_id,
-            issue_number=own[-1].issue_number if own else voice.number,
-            issue_node_id=(own[-1].issue_node_id or "") if own else voice.issue_node_id,
-            requester=voice.who,
-            trigger=voice.trigger,
-            words=in_place(voice, command.request),
-            base=command.base,
-            suites=command.suites,
-            delivery_id=voice.delivery_id,
-        ),
+    ask = Ask(
+        installation_id=voice.repository.installation_id,
+        repository_id=voice.repository.repository_id,
+        issue_number=own[-1].issue_number if own else voice.number,
+        issue_node_id=(own[-1].issue_node_id or "") if own else voice.issue_node_id,
+        requester=voice.who,
+        trigger=voice.trigger,
+        words=in_place(voice, command.request),
+        base=command.base,
+        suites=command.suites,
+        delivery_id=voice.delivery_id,
     )
+    try:
+        await start(voice.services, ask)
+    except Refusal as refusal:
+        await record_refused(voice.services, ask, refusal.sentence)
+        raise
     return ""
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bot.contracts import CodingRequest, Trigger, UserRef
-from bot.errors import Refusal
+from bot.errors import LiveRunExists, Refusal
 from bot.github import messages
 from bot.github.port import (
     Account,
@@ -98,6 +98,41 @@ async def start(services: Services, ask: Ask) -> Created:
         if created.fresh:
             await services.queue.defer_advance(created.run.run_id, tx=tx)
     return created
+
+
+async def record_refused(services: Services, ask: Ask, sentence: str) -> None:
+    """Keep a refused start among the runs, so that whoever lists them sees that and why.
+
+    Once for each trigger, and only where the issue has no live run: that one is what counts there.
+    """
+    new = NewRun(
+        repository_id=ask.repository_id,
+        installation_id=ask.installation_id,
+        issue_number=ask.issue_number,
+        issue_node_id=ask.issue_node_id,
+        trigger_kind=ask.trigger.kind,
+        trigger_id=ask.trigger.id,
+        requester_id=ask.requester.id,
+        requester_login=ask.requester.login,
+        request={},
+    )
+    actor = f"github:{ask.requester.id}"
+    try:
+        async with services.database.begin() as tx:
+            created = await services.runs.create(
+                new, actor=actor, delivery_id=ask.delivery_id, tx=tx
+            )
+            if created.fresh:
+                await services.runs.transition(
+                    created.run.run_id,
+                    from_states={RunState.ACCEPTED},
+                    to_state=RunState.REFUSED,
+                    delivery_id=ask.delivery_id,
+                    outcome_sentence=sentence[:2_000],
+                    tx=tx,
+                )
+    except LiveRunExists:
+        return
 
 
 # --- what the repository says -------------------------------------------------------------------
