@@ -145,6 +145,7 @@ def of_a_run(text: str) -> Iterator[str]:
     for reason in ("outsiders_words", "plan", "publish"):
         yield messages.go_wanted_comment(replace(view, reason=reason))
     yield messages.review_wanted_comment(view)
+    yield messages.push_refused_comment(view, no_stray_bytes(text) or "")
     yield messages.pull_request_body(view)
     brief = replace(view, rounds=view.rounds[:1])
     for outcome in OUTCOMES:
@@ -671,13 +672,36 @@ One place parses addresses.
 
 - **login** (`src/**`): Accept a plus sign
 
+Suites that will judge it: `unit`.
+
 Success criteria:
 
 - `a+b@c.example` logs in
 - suite passes\
 """)
     assert messages.go_wanted_comment(replace(view, reason="publish")) == snapshot(
-        "@anna a candidate is ready (`cccccccccccc`) and has not been pushed: pushing it starts this repository's own workflows on code nobody has read. `/ultracode go` pushes it; `/ultracode cancel` stops the run."
+        """\
+@anna a candidate is ready (`cccccccccccc`) and has not been pushed: pushing it starts this repository's own workflows on code nobody has read. `/ultracode go` pushes it; `/ultracode cancel` stops the run.
+
+| Suite |  | Outcomes | Exit | Time | Result digest |
+| --- | --- | --- | --- | --- | --- |
+| unit | ✅ | 2 passed | 0 | 3.2 s | `0123456789abcdef` |
+
+Files changed:
+
+- `src/login.py`
+- `uv.lock`
+
+|  |  |
+| --- | --- |
+| candidate | `cccccccccccccccccccccccccccccccccccccccc` |
+| original base | `bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb` |
+| diff digest | `0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef` |
+| test report digest | `0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef` |
+| plan digest | `0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef` |
+| policy digest | `0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef` |
+| evidence digest | `0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef` |\
+"""
     )
 
 
@@ -803,6 +827,16 @@ def test_refused_pushes_name_the_setting(reason: str, helps: str) -> None:
     assert shown.startswith("GitHub refused the push: ")
     assert "remote:" not in shown
     assert helps in remedy
+
+
+def test_a_refused_push_is_shown_with_how_to_go_on() -> None:
+    """Comment and status say that the same candidate waits, and which word pushes it again."""
+    view = replace(a_view(), state="awaiting_review", reason="push_refused", verdict=None)
+    said = messages.push_refused_comment(view, "GitHub refused the push: It is locked.")
+    assert said.startswith("@anna the candidate is approved and nothing was merged.")
+    assert "It is locked." in said
+    assert "/ultracode retry" in said
+    assert "GitHub refused the push" in messages.status_comment(view)
 
 
 def test_an_unknown_refusal_is_shown_as_it_came() -> None:
