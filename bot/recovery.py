@@ -10,7 +10,7 @@ doubled or left open on GitHub is tidied up.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -74,12 +74,12 @@ async def reconcile(services: Services) -> None:
     for run in (*unseen, *await services.runs.expired()):
         await services.queue.defer_advance(run.run_id)
     await ask_for_missed(services)
-    await tidy_up(services)
+    await tidy_up(services, unseen)
 
 
-async def tidy_up(services: Services) -> None:
-    """Tidy what waiting runs show, and each run that has ended, once."""
-    for run in await services.runs.in_states({RunState.AWAITING_REVIEW}):
+async def tidy_up(services: Services, waiting: Sequence[Run]) -> None:
+    """Tidy what some waiting runs show, and each run that has ended, once."""
+    for run in waiting:
         await _tidied(services, run)
     for run in await services.runs.untidied():
         if await _tidied(services, run):

@@ -69,6 +69,11 @@ class Shown:
         async with self.bot.services.database.begin() as tx:
             await tx.execute(text(set_), {"state": state, "minutes": minutes, "ended": ended})
 
+    async def tidied(self) -> None:
+        """Let the reconciler tidy every run that waits, and those that have ended."""
+        services = self.bot.services
+        await tidy_up(services, await services.runs.in_states({RunState.AWAITING_REVIEW}))
+
     def checks(self) -> dict[int, tuple[str, str | None]]:
         """Return name and conclusion of every check run, by id."""
         every = self.bot.github.repository().check_runs()
@@ -121,8 +126,8 @@ async def test_of_doubled_comments_the_confirmed_one_stays(shown: Shown) -> None
         shown.issue, as_user="writer", body=shown.marks.mark(shown.run.run_id, "status")
     )
     await shown.end(RunState.AWAITING_REVIEW)
-    await tidy_up(shown.bot.services)
-    await tidy_up(shown.bot.services)
+    await shown.tidied()
+    await shown.tidied()
     ours = {c.id for c in shown.issue.comments.values() if c.user is shown.bot.github.app.bot}
     assert shown.comments() & ours == {kept}
     assert len(shown.comments()) == 2
@@ -139,10 +144,10 @@ async def test_of_doubled_comments_nobody_confirmed_the_first_stays(shown: Shown
         await shown.done.perform("comment:status", EffectKind.STATUS_COMMENT, say_it_and_die)
     await shown.comment()
     await shown.end(RunState.AWAITING_REVIEW)
-    await tidy_up(shown.bot.services)
+    await shown.tidied()
     assert len(shown.comments()) == 2, "a live run's worker may be at it"
     await shown.end(RunState.FAILED)
-    await tidy_up(shown.bot.services)
+    await shown.tidied()
     assert shown.comments() == {min(c.id for c in shown.issue.comments.values() if "It " in c.body)}
 
 
@@ -153,7 +158,7 @@ async def test_doubled_and_open_check_runs(shown: Shown) -> None:
         replace(OPEN, head_sha=shown.sha, external_id="another run:0:x")
     )
     await shown.end(RunState.FAILED)
-    await tidy_up(shown.bot.services)
+    await shown.tidied()
     assert shown.checks() == {
         first: (OPEN.name, "cancelled"),
         second: ("ultracode/doubled", "neutral"),
@@ -176,7 +181,7 @@ async def test_a_branch_nobody_owns(
 ) -> None:
     """A branch that came back after its run's end goes; one that is kept aside stays."""
     await shown.end(state, minutes=minutes)
-    await tidy_up(shown.bot.services)
+    await shown.tidied()
     assert (await shown.door.branch_sha(work_branch(shown.run)) is not None) == stays
 
 
@@ -184,15 +189,15 @@ async def test_a_branch_somebody_pushed_to(shown: Shown) -> None:
     """A branch of an ended run that holds a person's commit is not ours to delete."""
     await shown.bot.github.push({"x": "1"}, as_user="writer", branch=work_branch(shown.run))
     await shown.end(RunState.CANCELLED)
-    await tidy_up(shown.bot.services)
+    await shown.tidied()
     assert await shown.door.branch_sha(work_branch(shown.run)) is not None
 
 
 async def test_an_ended_run_is_looked_at_once(shown: Shown) -> None:
     """The reconciler asks GitHub about an ended run once, not every two minutes."""
     await shown.end(RunState.CANCELLED)
-    await tidy_up(shown.bot.services)
+    await shown.tidied()
     before = len(shown.bot.github.journal)
-    await tidy_up(shown.bot.services)
+    await shown.tidied()
     asked = [e.path for e in list(shown.bot.github.journal)[before:]]
     assert not any("comments" in path or "git/ref" in path for path in asked)
