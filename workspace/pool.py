@@ -126,7 +126,12 @@ class Pool:
         self._used_at[repository, name] = self._clock()
 
     async def give_back(self, repo: RepoRef, workspace: Workspace) -> None:
-        """Reset a workspace and put it where the next worker finds it."""
+        """Reset a workspace in which nothing runs and put it where the next worker finds it.
+
+        Raises:
+            WorkspaceGone: it was taken out of use meanwhile.
+        """
+        self.require(workspace)
         self._used_at.pop((repo.id, workspace.id), None)
         try:
             await self._reset(repo, workspace.slot, workspace.parent)

@@ -1,13 +1,15 @@
-"""What is running for a run at this moment, so that a cancellation reaches it.
+"""What is running for a run, or in one workspace, at this moment, so that an end reaches it.
 
 In: work to do in the name of a run. Out: its result, or `WorkspaceGone` when the run is cancelled
-meanwhile. Why: cancelling a workflow does not reach what its agents started; cancelling the task
-that awaits a sandbox kills everything in it.
+or the workspace frozen meanwhile. Why: cancelling a workflow does not reach what its agents
+started; cancelling the task that awaits a sandbox kills everything in it. And a folder is lent
+again once it is frozen: whatever still writes there would write into somebody else's work.
 """
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -20,40 +22,88 @@ from workspace.setup import Dependencies
 from workspace.suites import SuiteRunner
 
 T = TypeVar("T")
+F = TypeVar("F", bound="asyncio.Future[Any]")
+_TAKEN_BACK = "The workspace is taken back: its work is being recorded."
 
 
 class RunningJobs:
-    """Tasks by run."""
+    """Tasks by run, and by loan of a workspace (`Workspace.secret`)."""
 
     def __init__(self) -> None:
-        self._tasks: defaultdict[RunId, set[asyncio.Task[Any]]] = defaultdict(set)
+        self._tasks: defaultdict[str, set[asyncio.Task[Any]]] = defaultdict(set)
+        self._threads: defaultdict[str, set[asyncio.Future[Any]]] = defaultdict(set)
+        self._ended: set[str] = set()
 
-    async def run(self, run_id: RunId, work: Coroutine[Any, Any, T]) -> T:
-        """Do work that `cancel` can end.
+    async def run(
+        self, run_id: RunId, work: Coroutine[Any, Any, T], *, loan: str | None = None
+    ) -> T:
+        """Do work that `cancel`, or the end of the loan, can end.
 
         Raises:
-            WorkspaceGone: the run was cancelled.
+            WorkspaceGone: the run was cancelled, or its workspace is taken back.
         """
+        if loan in self._ended:
+            work.close()
+            raise WorkspaceGone(_TAKEN_BACK)
         task = asyncio.ensure_future(work)
-        self._tasks[run_id].add(task)
+        owners = [owner for owner in (run_id, loan) if owner is not None]
+        for owner in owners:
+            self._tasks[owner].add(task)
         try:
             return await task
         except asyncio.CancelledError:
             current = asyncio.current_task()
             if current is not None and current.cancelling():
                 raise
-            raise WorkspaceGone(f"Run {run_id} was cancelled.") from None
+            said = _TAKEN_BACK if loan in self._ended else f"Run {run_id} was cancelled."
+            raise WorkspaceGone(said) from None
         finally:
-            self._tasks[run_id].discard(task)
-            if not self._tasks[run_id]:
-                del self._tasks[run_id]
+            for owner in owners:
+                _discard(self._tasks, owner, task)
+
+    async def in_thread(self, loan: str, work: Callable[[], T]) -> T:
+        """Do short work on a loan's files in a thread, which nothing can end: it is waited for.
+
+        Raises:
+            WorkspaceGone: the workspace is taken back.
+        """
+        if loan in self._ended:
+            raise WorkspaceGone(_TAKEN_BACK)
+        thread = asyncio.ensure_future(asyncio.to_thread(work))
+        self._threads[loan].add(thread)
+        thread.add_done_callback(lambda done: _discard(self._threads, loan, done))
+        return await asyncio.shield(thread)
 
     async def cancel(self, run_id: RunId) -> None:
         """End everything that runs for a run, and wait until it has ended."""
-        tasks = list(self._tasks.get(run_id, ()))
+        await self._end(run_id)
+
+    @asynccontextmanager
+    async def ended(self, loan: str) -> AsyncIterator[None]:
+        """End everything that runs in a workspace, and let nothing begin there for as long."""
+        self._ended.add(loan)
+        try:
+            await self._end(loan)
+            await asyncio.gather(*self._threads.get(loan, ()), return_exceptions=True)
+            yield
+        finally:
+            self._ended.discard(loan)
+
+    async def _end(self, owner: str) -> None:
+        tasks = list(self._tasks.get(owner, ()))
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _discard(
+    work: defaultdict[str, set[F]],
+    owner: str,
+    done: F,
+) -> None:
+    work[owner].discard(done)
+    if not work[owner]:
+        del work[owner]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +127,7 @@ class WorkerRunner:
         workspace: Workspace,
         *,
         read_only: bool,
-        strays: Callable[[], Awaitable[Sequence[bytes]]],
+        strays: Callable[[], Coroutine[Any, Any, Sequence[bytes]]],
     ) -> None:
         """Bind everything to one run and workspace; with `read_only` nothing written stays."""
         self._with = equipment
@@ -90,14 +140,15 @@ class WorkerRunner:
         """Run a shell command with the run's dependencies and limits.
 
         Raises:
-            WorkspaceGone: the run was cancelled, or what the command wrote could not be kept.
+            WorkspaceGone: the run was cancelled, the workspace taken back, or what the command
+                wrote could not be kept.
         """
-        return await self._with.jobs.run(self._run.run_id, self._command(command, timeout_seconds))
+        return await self._do(self._command(command, timeout_seconds))
 
     async def suite(self, suite: Suite) -> str:
         """Run a suite and say how it ended, with the end of its log."""
         work = self._with.suites.try_suite(self._run, suite, self._workspace.files)
-        execution = await self._with.jobs.run(self._run.run_id, work)
+        execution = await self._do(work)
         seen = execution.observation
         counts: dict[str, int] = {}
         for test in seen.outcomes:
@@ -112,9 +163,20 @@ class WorkerRunner:
         if self._read_only:
             return ()
         try:
-            return await self._strays()
+            return await self._do(self._strays())
         except GitFailed:
             return ()
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Do short work on the workspace's files.
+
+        Raises:
+            WorkspaceGone: the workspace is taken back.
+        """
+        return await self._with.jobs.in_thread(self._workspace.secret, work)
+
+    async def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        return await self._with.jobs.run(self._run.run_id, work, loan=self._workspace.secret)
 
     async def _command(self, command: str, timeout_seconds: int) -> Outcome:
         sealed = await self._with.dependencies.seal(self._run)

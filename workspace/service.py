@@ -213,7 +213,7 @@ class Workshop:
     async def inspect_and_freeze(
         self, run: RunPin, scope: Scope, *, key: WorkKey, parent: CommitSha
     ) -> WorkerRecord:
-        """Record what Git says changed, then give the workspace back to the pool.
+        """End what still runs in the workspace, record what Git says changed, give it back.
 
         Asked again, it returns the same record.
 
@@ -224,6 +224,14 @@ class Workshop:
         if stored is not None:
             return stored
         workspace = self._pool.find(run.repo.id, key)
+        async with self._jobs.ended(workspace.secret):
+            record = await self._freeze(run, scope, key, workspace)
+        await self._tell(run, "frozen", f"{key.task_id}: {_count(record)}")
+        return record
+
+    async def _freeze(
+        self, run: RunPin, scope: Scope, key: WorkKey, workspace: Workspace
+    ) -> WorkerRecord:
         denials = _denials(run)
 
         async def work(place: Place) -> tuple[WorkerRecord, bool]:
@@ -236,7 +244,6 @@ class Workshop:
             await self._pool.quarantine(run.repo.id, workspace)
         else:
             await self._pool.give_back(run.repo, workspace)
-        await self._tell(run, "frozen", f"{key.task_id}: {_count(record)}")
         return record
 
     async def _record(

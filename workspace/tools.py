@@ -6,11 +6,10 @@ what they can reach and change is decided here: nothing outside the tree, no wri
 scope, no link followed. `answers` decides how much is shown, and how.
 """
 
-import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from workspace import answers
 from workspace.contracts import Scope, Suite
@@ -29,6 +28,7 @@ MOST_COMMAND_SECONDS = 900
 _NOT_LISTED = frozenset({b".git", b"node_modules", b"__pycache__", b".venv", b".tox"})
 
 Answer = Callable[[], Awaitable[str]]
+T = TypeVar("T")
 
 
 class Runner(Protocol):
@@ -44,6 +44,10 @@ class Runner(Protocol):
 
     async def strays(self) -> Sequence[bytes]:
         """Return what lies outside the scope and would refuse the work at its end."""
+        ...
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Do short work on the workspace's files."""
         ...
 
 
@@ -229,7 +233,7 @@ class WorkerTools:
     async def _in_thread(self, work: Callable[[], str]) -> str:
         async def run() -> str:
             self._bench.require()
-            return await asyncio.to_thread(work)
+            return await self._bench.runner.in_thread(work)
 
         return await _answer(run)
 

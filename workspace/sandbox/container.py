@@ -337,17 +337,26 @@ async def _copy_out(first: Process, job: Job) -> None:
     reading, writing = os.pipe()
     replacing = asyncio.create_task(asyncio.to_thread(_replace, reading, job))
     try:
-        try:
-            while chunk := await first.stdout.read(_CHUNK):
-                await asyncio.to_thread(_write, writing, chunk)
-        finally:
-            os.close(writing)
+        while chunk := await first.stdout.read(_CHUNK):
+            await asyncio.to_thread(_write, writing, chunk)
     except BrokenPipeError:
         pass  # whoever unpacks has given up, and says why
+    finally:
+        os.close(writing)
+        await _outlast(replacing)
     try:
         await replacing
     except (OSError, TooDeep) as error:
         raise WorkspaceNotKept(str(error)) from error
+
+
+async def _outlast(task: asyncio.Task[None]) -> None:
+    """Wait for what works in a thread, cancelled or not: a thread cannot be ended."""
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
 
 
 def _write(descriptor: int, chunk: bytes) -> None:

@@ -146,6 +146,7 @@ def _run(order: Order, channels: Channels, prepared: Prepared) -> Report:
             cpus=order.cpus,
         )
     workspace = os.open(order.workspace, _FOLDER)
+    lay_at = _lies_at(workspace)
     scratch = os.open(order.scratch, _FOLDER) if order.scratch else None
     held = _load_held(order, workspace)
     stage = layers.mount_stage(
@@ -162,6 +163,9 @@ def _run(order: Order, channels: Channels, prepared: Prepared) -> Report:
     report = Command(order, channels, prepared.starter).run(stage)
     if report.ending == "killed":
         return report
+    if not order.read_only and _lies_at(workspace) != lay_at:
+        gone = "the workspace was taken away while the command ran: it is somebody else's by now"
+        return dataclasses.replace(report, not_kept=gone)
     return _keep_files(order, report, stage, scratch, held, channels)
 
 
@@ -193,6 +197,11 @@ def _load_held(order: Order, workspace: int) -> Held:
         if found > 2 * most:
             raise SetupFailed(f"the workspace holds {found} {what}, and may hold {most}")
     return held
+
+
+def _lies_at(folder: int) -> Path:
+    """Where an open folder lies now; Linux follows it through renames (proc_pid_fd(5))."""
+    return Path(f"/proc/self/fd/{folder}").readlink()
 
 
 def _keep_files(

@@ -10,7 +10,13 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from tests.integration.sandbox.conftest import Run
-from workspace.sandbox.backend import Job, Limits, ReadOnlyMount, SandboxError
+from workspace.sandbox.backend import (
+    Job,
+    Limits,
+    ReadOnlyMount,
+    SandboxError,
+    WorkspaceNotKept,
+)
 from workspace.sandbox.bubblewrap import BubblewrapSandbox
 
 pytestmark = pytest.mark.sandbox
@@ -234,3 +240,23 @@ async def test_a_file_system_without_id_mapped_mounts_is_copied(run: Run, tmp_pa
         assert tree(merged) == {"old": "new\n", "added": ""}
     finally:
         subprocess.run(["umount", merged], check=True)
+
+
+async def test_a_workspace_taken_away_is_not_written_to(
+    either: BubblewrapSandbox, tmp_path: Path
+) -> None:
+    """What a command wrote stays out of a folder that was moved, and so lent again, meanwhile."""
+    workspace, moved, signals = tmp_path / "ws", tmp_path / "moved", tmp_path / "signals"
+    for folder in (workspace, signals):
+        folder.mkdir()
+        folder.chmod(0o755)
+    wait = "echo go; while [ ! -e /deps/moved ]; do sleep 0.02; done; echo evil > evil"
+
+    def move(_: bytes) -> None:
+        workspace.rename(moved)
+        (signals / "moved").touch()
+
+    job = Job(command=("sh", "-c", wait), workspace=workspace, deps=signals)
+    with pytest.raises(WorkspaceNotKept):
+        await either.run(job, on_output=move)
+    assert list(moved.iterdir()) == []

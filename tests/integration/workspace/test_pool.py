@@ -143,6 +143,32 @@ async def test_cancelling_wipes_and_ends_what_runs(
     assert "1" in await kept.read_file("a.txt")
 
 
+async def test_freezing_ends_what_still_runs_there(
+    workshop: Workshop, origin: Origin, tmp_path: Path
+) -> None:
+    """A command still running at freeze writes into no folder that another run is lent next."""
+    base = origin.commit({"a.txt": b"1"})
+    run, other = make_pin(origin, base), make_pin(origin, base, run_id="run00000002")
+    tools = await workshop.create_worker(run, ALL, key=key(), parent=base, suites=())
+    running = asyncio.create_task(
+        tools.run_command("echo $$ > pid; while :; do echo x > evil; sleep 0.05; done")
+    )
+    folder = folder_of(tmp_path / "data", origin, key())
+    while not (folder / "evil").exists():  # noqa: ASYNC110 - a file
+        await asyncio.sleep(0.02)
+    pid, inode = int((folder / "pid").read_text()), folder.stat().st_ino
+    await workshop.inspect_and_freeze(run, ALL, key=key(), parent=base)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    with pytest.raises(WorkspaceGone):
+        await running
+    other_key = key(run_id="run00000002")
+    await workshop.create_worker(other, ALL, key=other_key, parent=base, suites=())
+    assert folder_of(tmp_path / "data", origin, other_key).stat().st_ino == inode
+    record = await workshop.inspect_and_freeze(other, ALL, key=other_key, parent=base)
+    assert record.changed_files == ()
+
+
 async def test_another_process_takes_over_and_the_old_one_writes_nowhere(
     workshop: Workshop, origin: Origin, server: GitServer, tmp_path: Path
 ) -> None:
