@@ -28,7 +28,7 @@ from typing import Final
 from workspace.contracts import RepositoryId
 from workspace.environment import command_words
 from workspace.globs import parse_glob
-from workspace.manifests import MANIFESTS, restore_sections
+from workspace.manifests import MANIFESTS, UnreadableManifest, restore_sections
 from workspace.tree_entries import Entries, TreeEntry, TreeStore, changed_paths, with_entry
 
 #: Globs over the last component of a path, lower case.
@@ -252,11 +252,19 @@ async def _manifest_entry(
     base: Mapping[str, TreeEntry],
     candidate: Mapping[str, TreeEntry],
 ) -> TreeEntry | None:
-    """Return a manifest's entry with the runner's sections of the base."""
+    """Return a manifest's entry with the runner's sections of the base.
+
+    The base's entry as a whole, or none, where one is a link or submodule or cannot be read.
+    """
     old, new = base.get(path), candidate.get(path)
-    before = await trees.read_blob(repository, old.object_id) if old and old.is_file else b""
-    after = await trees.read_blob(repository, new.object_id) if new and new.is_file else b""
-    content = restore_sections(path.rsplit("/", 1)[-1], before, after)
+    if not all(entry.is_file for entry in (old, new) if entry):
+        return old
+    before = await trees.read_blob(repository, old.object_id) if old else b""
+    after = await trees.read_blob(repository, new.object_id) if new else b""
+    try:
+        content = restore_sections(path.rsplit("/", 1)[-1], before, after)
+    except UnreadableManifest:
+        return old
     if content == after:
         return new
     return TreeEntry("100644", await trees.write_blob(repository, content))

@@ -22,7 +22,7 @@ class Blobs:
     """A store whose object ids are the contents."""
 
     async def read_blob(self, repository: int, object_id: str) -> bytes:
-        return object_id.encode()
+        return object_id.encode("utf-8", "surrogateescape")
 
     async def write_blob(self, repository: int, content: bytes) -> str:
         return content.decode()
@@ -181,10 +181,38 @@ def test_a_manifest_whose_runner_sections_agree_is_left_byte_for_byte() -> None:
     assert restore_sections("pyproject.toml", b"[tool.pytest]\nx = 1\n", candidate) == candidate
 
 
-def test_a_broken_manifest_stays_broken() -> None:
-    """What does not parse is not repaired: its tools fail on it."""
-    assert restore_sections("pyproject.toml", b"", b"[tool.pytest") == b"[tool.pytest"
-    assert restore_sections("package.json", b"{}", b"{") == b"{"
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("pyproject.toml", "[tool.pytest"),
+        ("pyproject.toml", f"x = {'1' * 5000}"),
+        ("pyproject.toml", f"x = {'[' * 50_000}{']' * 50_000}"),
+        ("pyproject.toml", "\ufeff[tool.ruff]"),
+        ("package.json", "{"),
+        ("package.json", '{"name": "caf\udce9", "scripts": {"test": "true"}}'),
+        ("package.json", f'{{"x": {"1" * 5000}, "scripts": {{"test": "true"}}}}'),
+        ("package.json", f'{{"x": {"[" * 100_000}{"]" * 100_000}, "scripts": {{"test": "true"}}}}'),
+        ("package.json", '{"scripts": {"test": "true"}, "scripts": {}}'),
+        ("package.json", '{"x": NaN}'),
+        ("composer.json", "[]"),
+        ("setup.cfg", "[metadata]\nname = caf\udce9\n"),
+    ],
+)
+async def test_what_cannot_be_read_strictly_is_the_bases(name: str, content: str) -> None:
+    """A manifest that another reader may understand is the base's as a whole, or not there."""
+    text = "{}" if name.endswith(".json") else ""
+    assert await judged({name: text}, {name: content}) == {name: text}
+    assert await judged({}, {name: content, "app.py": ""}) == {"app.py": ""}
+
+
+@pytest.mark.parametrize("name", ["setup.cfg", "pyproject.toml", "package.json", "conftest.py"])
+async def test_a_link_in_a_manifests_place_is_not_followed(name: str) -> None:
+    """A manifest that a candidate makes a link is the base's, or not there."""
+    link = {name: TreeEntry("120000", "app/x"), "app/x": TreeEntry("100644", "")}
+    base = tree({name: "{}", "app/x": ""})
+    assert (await judged_entries(Blobs(), 1, base, link))[0] == base  # type: ignore[arg-type]
+    new = await judged_entries(Blobs(), 1, tree({"app/x": ""}), link)  # type: ignore[arg-type]
+    assert new == (tree({"app/x": ""}), (name,))
 
 
 def test_package_json_scripts_and_jest_are_the_bases() -> None:
