@@ -31,7 +31,7 @@ _WINDOWS_RESERVED = re.compile(r"^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """One file before (empty when new) and after."""
+    """One file, or a link's target, before (empty when new) and after."""
 
     path: bytes
     old: bytes
@@ -48,6 +48,8 @@ def name_reason(path: bytes) -> str | None:
     """Return why this name may not be added, or None."""
     if any(character in _REORDERING or character in _TAGS for character in decode_path(path)):
         return "a name with invisible or reordering characters"
+    for _, kind in find_added_secrets(b"", path):
+        return f"a name with what looks like a secret ({kind})"
     return None
 
 

@@ -22,6 +22,7 @@ from workspace.links import escaping_links
 from workspace.paths import decode_path, fold_path
 from workspace.pool import Workspace
 from workspace.scope import Denials, inside, outside_reason
+from workspace.secret_scan import mask_secrets
 from workspace.survey import Survey, survey
 from workspace.trees import ABSENT_MODE, LINK_MODE, SUBMODULE_MODE, Change, Entry, Trees
 
@@ -29,6 +30,7 @@ MOST_FILE_BYTES = 10 * 1024 * 1024
 MOST_TOTAL_BYTES = 100 * 1024 * 1024
 MOST_CHANGES = 5000
 _MOST_LISTED = 200
+_BLOB_MODES = frozenset({"100644", "100755", LINK_MODE})
 _INVALID_PATH = re.compile(r"invalid path '(.+)'", re.DOTALL)
 
 
@@ -45,7 +47,7 @@ class Refusals:
     def listed(self) -> tuple[RefusedPath, ...]:
         """Return at most 200 of them; a last one counts those that were left out."""
         refused = [
-            RefusedPath(path=git_path(path), reason=reason)
+            RefusedPath(path=mask_secrets(git_path(path)), reason=reason)
             for path, reason in sorted(self._by_path.items())
         ]
         left_out = len(refused) - _MOST_LISTED
@@ -246,11 +248,12 @@ class _Judge:
             self.refusals.add(path, "a symbolic link that leads out of the repository")
 
     async def _judge_contents(self, changes: Sequence[Change]) -> None:
-        files = [change for change in changes if change.new_mode.startswith("100")]
+        """Judge the bytes of files and the targets of links."""
+        files = [change for change in changes if change.new_mode in _BLOB_MODES]
         if await self._too_much(files):
             return
         wanted = [change.new_object for change in files]
-        wanted += [c.old_object for c in files if c.old_mode.startswith("100")]
+        wanted += [change.old_object for change in files if change.old_mode in _BLOB_MODES]
         blobs = await self.trees.blobs(self.place, wanted)
         filters = await self._filters(files)
         contents = [
@@ -258,7 +261,7 @@ class _Judge:
                 path=change.path,
                 old=blobs.get(change.old_object, b""),
                 new=blobs[change.new_object],
-                demands_lfs=filters.get(change.path) == "lfs",
+                demands_lfs=filters.get(change.path) == "lfs" and change.new_mode != LINK_MODE,
             )
             for change in files
         ]

@@ -589,6 +589,24 @@ async def test_secrets_never_get_into_a_record(stage: Stage) -> None:
     assert kept.refused == ()
 
 
+async def test_links_are_judged_like_contents(stage: Stage) -> None:
+    """A key or a reordering character as a link's target is refused; a name's key is covered."""
+    token = "ghp_" + "a1B2" * 9
+    links = {"key": token, "bidi": "a\u202eb"}
+
+    def plant(folder: Path) -> None:
+        for name, target in links.items():
+            (folder / name).symlink_to(target)
+        (folder / f"{token}.txt").touch()
+
+    run = make_pin(stage.origin, stage.origin.commit({"a": b"1"}))
+    reasons = refused(await stage.freeze(plant, "*", run=run))
+    assert set(reasons) == {"key", "bidi", "***.txt"}
+    assert "GitHub Token" in reasons["key"]
+    assert "U+202E" in reasons["bidi"]
+    assert "GitHub Token" in reasons["***.txt"]
+
+
 async def test_hidden_characters_are_refused_where_they_are_added(stage: Stage) -> None:
     """Added bidirectional and tag characters are refused; flags, joiners and old ones are not."""
     flag = "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f"

@@ -1,10 +1,12 @@
 """What may not be in a file."""
 
+import base64
+
 import pytest
 
 from workspace.contents import Content, name_reason, reasons_to_refuse, windows_warning
 from workspace.paths import fold_path, reads_as_git, show_text
-from workspace.secret_scan import find_added_secrets
+from workspace.secret_scan import find_added_secrets, mask_secrets
 
 KEYS = {
     "AWS Access Key": "AKIAIOSFODNN7EXAMPLF",
@@ -38,6 +40,50 @@ def test_a_key_in_a_very_long_line_is_found() -> None:
     """A minified line hides nothing."""
     content = b"x" * 9_990 + b" " + KEYS["GitHub Token"].encode() + b" " + b"y" * 50_000
     assert find_added_secrets(b"", content) == [(1, "GitHub Token")]
+
+
+BODY = "A1b2C3d4E5" * 10
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        f"github_pat_{BODY[:22]}_{BODY[:59]}",
+        f"sk-ant-api03-{BODY[:92]}A",
+        f"AIza{BODY[:35]}",
+        f"hf_{'AbCdEfGhIj' * 3}AbCd",
+        "AGE-SECRET-KEY-1" + "QPZRY9X8" * 7 + "QP",
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----",
+        f"ghp_{BODY[:36]}",
+    ],
+    ids=lambda secret: secret[:11],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_keys_told_by_their_form_are_found_in_every_width(secret: str, encoding: str) -> None:
+    """A key is found on its line whether a character takes one byte, two or four."""
+    content = f"first\nkey = {secret}\n".encode(encoding)
+    assert {line for line, _ in find_added_secrets(b"", content)} == {2}
+    assert find_added_secrets(content, content) == []
+
+
+def test_another_key_of_a_known_kind_is_added() -> None:
+    """A file that held one key may keep it; a second of the same kind is found."""
+    one, other = f"ghp_{BODY[:36]}\n".encode(), f"ghp_{BODY[1:37]}\n".encode()
+    assert find_added_secrets(one, one + other) == [(2, "GitHub Token")]
+    assert find_added_secrets(one, b"moved\n" + one) == []
+
+
+def test_a_deeply_nested_token_is_none() -> None:
+    """What looks like a web token and nests without end stops nobody."""
+    part = base64.urlsafe_b64encode(b'{"a":' + b"[" * 2800).decode()
+    assert find_added_secrets(b"", f"{part}.{part[:40]}\n".encode()) == []
+
+
+def test_a_name_that_is_a_key_is_refused_and_not_repeated() -> None:
+    """A key in a name is refused; where refused names are shown it is covered."""
+    name = f"src/né/ghp_{BODY[:36]}.txt"
+    assert "secret" in (name_reason(name.encode()) or "")
+    assert mask_secrets(name) == "src/né/***.txt"
 
 
 def test_a_pointer_is_no_raw_content() -> None:
