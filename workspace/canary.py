@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from workspace.contracts import RepositoryId, TestOutcome
-from workspace.runner_configuration import is_named_as_test
+from workspace.tests_by_name import is_named_as_test
 from workspace.tree_entries import Entries, TreeEntry, TreeStore
 
 #: How many files get a canary; the first by name.

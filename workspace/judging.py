@@ -68,7 +68,7 @@ class SuiteFacts(Frozen):
     """One for each repetition."""
     base: Observation | None = None
     base_tests: Observation | None = None
-    """The candidate with the base's version of the tests it changed; None: it changed none."""
+    """The candidate with the base's tests only; None: it changed none and added none."""
     changed_tests: tuple[str, ...] = ()
     canary: Canary = "not_run"
 

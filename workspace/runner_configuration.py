@@ -12,23 +12,23 @@ Four kinds:
 - sections of manifests that also describe the product (`restore_sections`): `[tool.pytest…]` of
   pyproject.toml, `scripts` and `jest` of package.json, `[tool:pytest]` of setup.cfg. The other
   sections stay the candidate's, so that it may add a dependency or an entry point;
-- new modules that would be imported instead of the standard library's or a dependency's;
-- scripts that the suite's own command names, such as `scripts/test.sh`.
+- new modules that would be imported instead of the standard library's or a dependency's
+  (`shadowing`);
+- scripts that the suite's own command names, such as `scripts/test.sh`, and those behind them
+  (`suite_scripts`).
 """
 
-import re
-import sys
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from itertools import pairwise
-from pathlib import PurePosixPath
 from typing import Final
 
 from workspace.contracts import RepositoryId
-from workspace.environment import command_words
 from workspace.globs import parse_glob
 from workspace.manifests import MANIFESTS, UnreadableManifest, restore_sections
+from workspace.shadowing import MODULE_SUFFIXES, RUNNER_MODULES, shadowing_paths
+from workspace.suite_scripts import command_folders, scripts_behind
+from workspace.tests_by_name import is_test_file
 from workspace.tree_entries import Entries, TreeEntry, TreeStore, changed_paths, with_entry
 
 #: Globs over the last component of a path, lower case.
@@ -56,23 +56,6 @@ RUNNER_FOLDERS: Final = (
     *("node_modules", "__pycache__", ".mvn", ".cargo"),
     *("*.egg-info", "*.dist-info"),  # their entry points load plug-ins into pytest
 )
-#: Modules that are never a product's own: loaded by the interpreter, or the runner itself.
-RUNNER_MODULES: Final = (
-    *("sitecustomize", "usercustomize", "pytest", "_pytest", "pluggy", "iniconfig", "xmlrunner"),
-)
-#: Names in the standard library that projects do use for themselves, and that nobody imports.
-_HARMLESS: Final = frozenset({"test", "this", "antigravity", "idlelib", "turtledemo", "turtle"})
-_MODULE_SUFFIXES: Final = (".py", ".pyc", ".so", ".pyd")
-_SCRIPT_SUFFIXES: Final = (".sh", ".bash", ".zsh", ".ps1", ".mk")
-_SCRIPT_FOLDERS: Final = frozenset({"scripts", "script", "tools", "ci", ".ci", "bin", "hack"})
-_SCRIPT_NAME: Final = re.compile(r"(^|[_.-])(run|tests?|checks?|lint|ci|junit|suite)([_.-]|$)")
-_TEST_NAME: Final = re.compile(
-    r"^(test_.*\.py|.*_test\.py|tests?\.py|.*[._-](test|spec)\.[cm]?[jt]sx?|.*_test\.go"
-    r"|(test_.*|.*_(test|spec))\.rb|.*(Test|Tests|Spec|IT)\.(java|kt|scala|cs|php)|.*_test\.exs)$"
-)
-_TEST_FOLDERS: Final = frozenset(
-    {"test", "tests", "testing", "spec", "specs", "__tests__", "__snapshots__", "__mocks__"}
-)
 
 
 def is_runner_configuration(path: str) -> bool:
@@ -87,17 +70,6 @@ def is_runner_configuration(path: str) -> bool:
         or any(fnmatchcase(name, pattern) for pattern in RUNNER_FILES)
         or _module_name(parts) in RUNNER_MODULES
     )
-
-
-def is_test_file(path: str) -> bool:
-    """Whether a path is a test by its name, or lies in a folder of tests (fixtures, snapshots)."""
-    parts = path.split("/")
-    return _TEST_NAME.match(parts[-1]) is not None or not _TEST_FOLDERS.isdisjoint(parts[:-1])
-
-
-def is_named_as_test(path: str) -> bool:
-    """Whether a path is a test by its own name."""
-    return _TEST_NAME.match(path.rsplit("/", 1)[-1]) is not None
 
 
 def is_allowed(path: str, allow: Sequence[str]) -> bool:
@@ -127,8 +99,13 @@ async def judged_entries(
         importable: Top-level names of the modules among the sealed dependencies.
     """
     judged = dict(candidate)
-    named = {path for command in commands for path in scripts_named_by(command, base)}
-    shadows = _shadowing(base, candidate, importable)
+    named: set[str] = set()
+    folders: set[str] = set()
+    for command in commands:
+        named |= await scripts_behind(trees, repository, base, command)
+        folders |= set(command_folders(command))
+    folders |= {path.rpartition("/")[0] for path in named}
+    shadows = shadowing_paths(base, candidate, importable=importable, folders=folders)
     restored = []
     for path in changed_paths(base, candidate):
         if is_allowed(path, allow):
@@ -149,40 +126,14 @@ def base_tests_entries(
 ) -> tuple[Entries, tuple[str, ...]]:
     """Return the judged entries with the base's tests, and what of the candidate that replaces.
 
-    New tests alone change nothing of what the base's tests say: without a changed or deleted test,
-    or a new file that supports tests, the second value is empty and nothing has to run twice.
+    New tests count like changed ones: they run in the process of the others, and can make those
+    pass. The second value is empty, and nothing has to run twice, when the tests are the base's.
     """
-    changed = [path for path in changed_paths(base, judged) if is_test_file(path)]
+    changed = tuple(path for path in changed_paths(base, judged) if is_test_file(path))
     with_base_tests = dict(judged)
     for path in changed:
         with_entry(with_base_tests, path, base.get(path))
-    telling = [path for path in changed if path in base or not is_named_as_test(path)]
-    return with_base_tests, tuple(telling)
-
-
-def scripts_named_by(command: str, entries: Mapping[str, TreeEntry]) -> frozenset[str]:
-    """Return the repository's own scripts that a suite's command starts.
-
-    A file counts when it is a shell script, lies in a folder for scripts, or has a runner's name;
-    a product's own entry point (`python app.py --self-test`) is what the suite judges, not how.
-    """
-    words = command_words(command)
-    paths = {str(PurePosixPath(word)) for word in words}
-    for flag, module in pairwise(words):
-        if flag == "-m":
-            stem = module.replace(".", "/")
-            paths |= {f"{stem}.py", f"{stem}/__main__.py", f"{stem}/__init__.py"}
-    return frozenset(path for path in paths if path in entries and _is_script(path))
-
-
-def _is_script(path: str) -> bool:
-    folders, name = path.split("/")[:-1], path.rsplit("/", 1)[-1]
-    return not is_named_as_test(path) and (
-        name.endswith(_SCRIPT_SUFFIXES)
-        or not _SCRIPT_FOLDERS.isdisjoint(folders)
-        or not _TEST_FOLDERS.isdisjoint(folders)
-        or _SCRIPT_NAME.search(name) is not None
-    )
+    return with_base_tests, changed
 
 
 def _folded(path: str) -> str:
@@ -192,57 +143,12 @@ def _folded(path: str) -> str:
 def _module_name(parts: Sequence[str]) -> str | None:
     """Return the name under which Python could import a file, seen from its own folder."""
     name = parts[-1]
-    if not name.endswith(_MODULE_SUFFIXES):
+    if not name.endswith(MODULE_SUFFIXES):
         return None
     stem = name.split(".", 1)[0]
     if stem == "__init__":
         return parts[-2] if len(parts) > 1 else None
     return stem
-
-
-def _shadowing(
-    base: Mapping[str, TreeEntry],
-    candidate: Mapping[str, TreeEntry],
-    importable: Collection[str],
-) -> frozenset[str]:
-    """Return the candidate's files under top-level module names that are new and already taken."""
-    taken = (sys.stdlib_module_names | set(importable)) - _HARMLESS
-    roots = _import_roots(base) | _import_roots(candidate)
-    mine = set(_top_level(base, roots).values())
-    return frozenset(
-        path
-        for path, name in _top_level(candidate, roots).items()
-        if name.rsplit("/", 1)[-1] in taken and name not in mine
-    )
-
-
-def _import_roots(entries: Mapping[str, TreeEntry]) -> set[str]:
-    """Return the folders that runners put on Python's path: the root, sources, tests."""
-    tests = {
-        path.rpartition("/")[0]
-        for path in entries
-        if path.endswith(".py") and (is_named_as_test(path) or path.endswith("conftest.py"))
-    }
-    packages = {path.rpartition("/")[0] for path in entries if path.endswith("/__init__.py")}
-    return {"", "src", "lib", "python"} | (tests - packages)
-
-
-def _top_level(entries: Mapping[str, TreeEntry], roots: Collection[str]) -> dict[str, str]:
-    """Return path → root and top-level module name, for every file importable from a root."""
-    packages = {
-        path.rpartition("/")[0]
-        for path in entries
-        if path.rsplit("/", 1)[-1].split(".", 1)[0] == "__init__"
-    }
-    found = {}
-    for path in entries:
-        parts = path.split("/")
-        for depth in range(len(parts)):
-            prefix = "/".join([*parts[:depth], parts[depth]])
-            is_module = depth == len(parts) - 1 and path.endswith(_MODULE_SUFFIXES)
-            if "/".join(parts[:depth]) in roots and (is_module or prefix in packages):
-                found[path] = prefix.removesuffix(parts[depth]) + parts[depth].split(".", 1)[0]
-    return found
 
 
 async def _manifest_entry(

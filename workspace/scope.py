@@ -18,9 +18,9 @@ from workspace.paths import decode_path, fold_path, show_text
 from workspace.runner_configuration import (
     RUNNER_FILES,
     RUNNER_FOLDERS,
-    RUNNER_MODULES,
     is_runner_configuration,
 )
+from workspace.shadowing import RUNNER_MODULES
 
 MOST_GLOBS = 50
 _SHOWN = 5

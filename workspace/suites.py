@@ -48,7 +48,7 @@ class _Judged:
     entries: Entries
     restored: tuple[str, ...]
     base_tests_tree: str | None
-    """With the base's version of the tests that the candidate changed; None: it changed none."""
+    """With the base's tests instead of those that the candidate changed or added; None: neither."""
     changed_tests: tuple[str, ...]
 
 
@@ -228,7 +228,7 @@ async def _judged_trees(session: Session, candidate: Candidate, suites: Sequence
 
 
 async def _run_base_tests(session: Session, suite: Suite, judged: _Judged) -> Observation | None:
-    """Run the base's version of the tests that a candidate changed, if it changed any."""
+    """Run the base's tests without what a candidate changed of them or added to them, if it did."""
     if judged.base_tests_tree is None:
         return None
     run_key = session.facts(suite, judged.base_tests_tree).run_key

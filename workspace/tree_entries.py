@@ -26,6 +26,11 @@ class TreeEntry(NamedTuple):
         """Whether this is a regular file, not a link and not a submodule."""
         return self.mode.startswith("100")
 
+    @property
+    def is_blob(self) -> bool:
+        """Whether there is content to read: that of a file, or where a link leads."""
+        return self.mode != "160000"
+
 
 class TreeStore(Protocol):
     """What judging needs of a repository's object store; `treeish` is a commit or tree id.

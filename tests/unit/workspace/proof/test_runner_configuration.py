@@ -11,10 +11,10 @@ from workspace.manifests import restore_sections
 from workspace.runner_configuration import (
     base_tests_entries,
     is_runner_configuration,
-    is_test_file,
     judged_entries,
-    scripts_named_by,
 )
+from workspace.suite_scripts import scripts_named_by
+from workspace.tests_by_name import is_test_file
 from workspace.tree_entries import Entries, TreeEntry
 
 
@@ -111,11 +111,11 @@ async def test_new_modules_that_hide_others_are_left_out() -> None:
         "json.py": "",
         "src/attr/__init__.py": "",
         "app/json.py": "within a package",
-        "docs/code.py": "nobody imports from here",
+        "app/docs/code.py": "nobody imports from here",
         "queue.py": "changed",
     }
     found = await judged(base, candidate, importable=["attr"])
-    assert set(found) == {"queue.py", "app/__init__.py", "app/json.py", "docs/code.py"}
+    assert set(found) == {"queue.py", "app/__init__.py", "app/json.py", "app/docs/code.py"}
     assert found["queue.py"] == "changed"
 
 
@@ -136,7 +136,88 @@ def test_scripts_a_command_starts_are_the_runners() -> None:
         **{"scripts__run.sh": "", "app.py": "", "test_app.py": "", "tests__junit.py": ""}
     )
     command = "./scripts/run.sh && python3 -m tests.junit && python3 app.py test_app.py"
-    assert scripts_named_by(command, files) == {"scripts/run.sh", "tests/junit.py"}
+    named = scripts_named_by(command, files)
+    assert named & files.keys() == {"scripts/run.sh", "tests/junit.py"}
+
+
+SUITE_FILES = (
+    *("backend/run_tests.sh", "backend/ci/run.py", "scripts/test.sh", "scripts/lib.sh"),
+    *("scripts/deep.sh", "run_tests.py", "manage.py", "tasks.py", "app/tasks.py", "app/main.py"),
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        ("cd backend && sh ./run_tests.sh", "backend/run_tests.sh"),
+        ("sh -c 'cd backend; ./run_tests.sh'", "backend/run_tests.sh"),
+        ("cd backend && python -m ci.run", "backend/ci/run.py"),
+        ("make -C backend && (cd backend; . ./run_tests.sh)", "backend/run_tests.sh"),
+        ("PYTHONPATH=backend python -m ci.run", "backend/ci/run.py"),
+        ("python -mrun_tests", "run_tests.py"),
+        ("python -Bm run_tests", "run_tests.py"),
+        ("python3 manage.py test", "manage.py"),
+        ("sh ./scripts/../scripts/test.sh", "scripts/test.sh"),
+        ("bash $PWD/scripts/test.sh", "scripts/test.sh"),
+        ('bash "${PWD}/scripts/test.sh"', "scripts/test.sh"),
+        ("bash $(pwd)/scripts/test.sh", "scripts/test.sh"),
+        ("bash `pwd`/scripts/test.sh", "scripts/test.sh"),
+        ("sh scripts/test.sh", "scripts/lib.sh"),
+        ("sh scripts/test.sh", "scripts/deep.sh"),
+        ("make test", "scripts/test.sh"),
+        ("inv test", "tasks.py"),
+    ],
+)
+async def test_scripts_behind_a_command_are_the_bases(command: str, path: str) -> None:
+    """However a command reaches a script, the candidate's version of it does not run."""
+    base = dict.fromkeys(SUITE_FILES, "old") | {
+        "Makefile": "test:\n\tsh scripts/test.sh\n",
+        "scripts/test.sh": '. "$(dirname "$0")/lib.sh"; python app/main.py',
+        "scripts/lib.sh": "source $HERE/deep.sh",
+    }
+    changed = base | dict.fromkeys(SUITE_FILES, "new")
+    found = await judged(base, changed, commands=[command])
+    assert found[path] == base[path]
+    assert found["app/main.py"] == found["app/tasks.py"] == "new"
+
+
+async def test_a_new_package_does_not_stand_in_for_the_suites_module() -> None:
+    """Python prefers a package to a module of the same name; a new one is left out."""
+    base = {"run_tests.py": "old"}
+    candidate = {**base, "run_tests/__init__.py": "", "run_tests/__main__.py": ""}
+    assert await judged(base, candidate, commands=["python -m run_tests"]) == base
+
+
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        ("cd app && python -m pytest", "app/argparse.py"),
+        ("PYTHONPATH=app pytest", "app/xml/__init__.py"),
+        ("pytest --rootdir=app", "app/packaging/__init__.py"),
+        ("python app/ci/run.py", "app/ci/argparse.py"),
+        ("pytest", "backend/argparse.py"),
+        ("pytest", "services/api/packaging.py"),
+        ("pytest", "services/web/xml/__init__.py"),
+    ],
+)
+async def test_new_modules_hide_nothing_where_suites_work(command: str, path: str) -> None:
+    """Folders that a command enters, that hold tests, or that are projects are looked at, too."""
+    base = {
+        **dict.fromkeys(("app/__init__.py", "app/ci/__init__.py", "app/ci/run.py"), ""),
+        **dict.fromkeys(("backend/calc.py", "services/api/tests/test_a.py"), ""),
+        "services/web/pyproject.toml": "",
+    }
+    assert await judged(base, {**base, path: ""}, commands=[command]) == base
+
+
+@pytest.mark.parametrize(
+    "path", ["pytest", "pluggy", "sitecustomize", "usercustomize", "xml", "tests/argparse"]
+)
+async def test_a_link_that_hides_a_module_is_left_out(path: str) -> None:
+    """A link to a folder is imported like the package whose name it bears."""
+    base = tree({"app/evil/__init__.py": "", "tests/test_a.py": ""})
+    linked = {**base, path: TreeEntry("120000", "app/evil")}
+    assert await judged_entries(Blobs(), 1, base, linked) == (base, (path,))  # type: ignore[arg-type]
 
 
 def test_tests_and_what_supports_them_are_tests() -> None:
@@ -146,13 +227,12 @@ def test_tests_and_what_supports_them_are_tests() -> None:
     assert not any(is_test_file(path) for path in ["app.py", "src/contest.py", "latest.js"])
 
 
-def test_new_tests_alone_need_no_second_run() -> None:
-    """Only changed or deleted tests, or new support for tests, run in the base's version."""
+def test_the_bases_tests_run_without_whatever_a_candidate_does_to_tests() -> None:
+    """Changed and new tests, and what supports tests, are left out of the second run."""
     base = tree({"tests/test_a.py": "old", "app.py": ""})
-    added = tree({"tests/test_a.py": "old", "tests/test_b.py": "new", "app.py": ""})
-    assert base_tests_entries(base, added)[1] == ()
-    support = tree({"tests/test_a.py": "old", "tests/__init__.py": "patches", "app.py": ""})
-    assert base_tests_entries(base, support) == (base, ("tests/__init__.py",))
+    assert base_tests_entries(base, {**base, **tree({"app.py": "new"})})[1] == ()
+    added = base | tree({"tests/test_b.py": "new", "tests/__init__.py": "patches"})
+    assert base_tests_entries(base, added) == (base, ("tests/__init__.py", "tests/test_b.py"))
 
 
 # --- manifests ------------------------------------------------------------------------------------
