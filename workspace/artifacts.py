@@ -9,6 +9,7 @@ unknown, foreign or damaged looks the same: missing.
 import asyncio
 import contextlib
 import os
+import re
 import secrets
 import shutil
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 _SCHEME: Final = "artifact:"
+_URI: Final = re.compile(_SCHEME + r"(?P<repository>[0-9]{1,19})/(?P<run>[^/]+)/(?P<sha256>[^/]+)")
 
 
 class ArtifactMissing(WorkspaceError):
@@ -41,10 +43,10 @@ def parse_artifact_uri(uri: str) -> tuple[RepositoryId, RunId, Sha256]:
     Raises:
         ArtifactMissing: The URI was not made by `artifact_uri`.
     """
-    parts = uri.removeprefix(_SCHEME).split("/")
-    if not uri.startswith(_SCHEME) or len(parts) != 3 or not parts[0].isdigit():  # noqa: PLR2004
+    match = _URI.fullmatch(uri)
+    if match is None:
         raise ArtifactMissing
-    repository, run, sha256 = int(parts[0]), parts[1], parts[2]
+    repository, run, sha256 = int(match["repository"]), match["run"], match["sha256"]
     _require_name(run)
     _require_digest(sha256)
     return repository, run, sha256

@@ -9,7 +9,7 @@ gives the same SHA on any machine and at any time.
 
 import asyncio
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 
 from workspace.contracts import (
@@ -192,30 +192,26 @@ async def _nothing(base: CommitSha) -> tuple[CommitSha, None]:
 
 def find_conflict(records: Sequence[WorkerRecord]) -> Conflict | None:
     """Return the paths that two records touch, or where one's file is another's folder."""
-    touched = {
-        record.task_id: {path_bytes(file.path) for file in record.changed_files}
+    touched = [
+        (record.task_id, {path_bytes(file.path) for file in record.changed_files})
         for record in records
-    }
-    folders = {
-        task: {folder for path in paths for folder in beginnings(path)}
-        for task, paths in touched.items()
-    }
-    for one, other in combinations(touched, 2):
-        same = touched[one] & touched[other]
+    ]
+    for (one, ours), (other, theirs) in combinations(touched, 2):
+        same = ours & theirs
         if same:
             return _conflict(same, f"tasks {one} and {other} changed the same paths")
-        clashing = (touched[one] & folders[other]) | (touched[other] & folders[one])
+        clashing = (ours & _folders(theirs)) | (theirs & _folders(ours))
         if clashing:
-            below = {
-                path
-                for path in touched[one] | touched[other]
-                if clashing.intersection(beginnings(path))
-            }
+            below = {path for path in ours | theirs if clashing.intersection(beginnings(path))}
             return _conflict(
                 clashing | below,
                 f"what is a file in task {one} or {other} is a folder in the other",
             )
     return None
+
+
+def _folders(paths: Iterable[bytes]) -> set[bytes]:
+    return {folder for path in paths for folder in beginnings(path)}
 
 
 def _conflict(paths: Collection[bytes], reason: str) -> Conflict:

@@ -6,9 +6,10 @@ tests or too deep a nesting are refused rather than read.
 """
 
 import re
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Final, Literal
 from xml.etree import ElementTree as ET
 from xml.parsers import expat
 
@@ -23,6 +24,11 @@ MAX_DEPTH: Final = 64
 MAX_NAME: Final = 1000
 MAX_MESSAGE: Final = 2000
 
+_SUITES: Final = ("testsuites", "testsuite")
+_KINDS: Final[tuple[tuple[str, Literal["error", "failed"]], ...]] = (
+    ("error", "error"),
+    ("failure", "failed"),
+)
 _WORKSPACE: Final = "/ws/"  # where a suite finds the tree it runs on
 _LINE: Final = re.compile(r"[0-9]{1,9}")
 #: How traces name a place: pytest's `file:line: Error`, Python's, and Node's.
@@ -40,7 +46,10 @@ class JUnitUnreadable(WorkspaceError):
 
 
 def parse_junit(content: bytes) -> tuple[TestOutcome, ...]:
-    """Return every test of a JUnit report, in the order of the file.
+    """Return every test of a JUnit report in the order of the file, then what its suites say.
+
+    A suite that failed as a whole (set-up, collection), or that counts more failures than it shows,
+    is a failed outcome of its own.
 
     Raises:
         JUnitUnreadable: Not XML, not JUnit, a DTD, or beyond the limits above.
@@ -49,12 +58,14 @@ def parse_junit(content: bytes) -> tuple[TestOutcome, ...]:
         root = _parse_xml(content)
     except (expat.ExpatError, ValueError, LookupError) as error:
         raise JUnitUnreadable(f"the JUnit file cannot be read: {error}") from error
-    if root.tag not in ("testsuites", "testsuite"):
+    if root.tag not in _SUITES:
         raise JUnitUnreadable(f"the JUnit file begins with <{root.tag[:40]}>")
     cases = list(islice(root.iter("testcase"), MAX_TESTS + 1))
     if len(cases) > MAX_TESTS:
         raise JUnitUnreadable(f"the JUnit file holds more than {MAX_TESTS} tests")
-    return tuple(_outcome(TestCase.fromelem(case)) for case in cases)  # type: ignore[no-untyped-call]
+    outcomes = [_outcome(TestCase.fromelem(case)) for case in cases]  # type: ignore[no-untyped-call]
+    suites = (element for element in root.iter() if element.tag in _SUITES)
+    return (*outcomes, *(outcome for suite in suites for outcome in _of_suite(suite)))
 
 
 def _parse_xml(content: bytes) -> ET.Element:
@@ -86,6 +97,24 @@ def _parse_xml(content: bytes) -> ET.Element:
     parser.StartDoctypeDeclHandler = refuse_doctype
     parser.Parse(content, True)  # noqa: FBT003 - expat's own signature
     return builder.close()
+
+
+def _of_suite(suite: ET.Element) -> Iterator[TestOutcome]:
+    """What a suite says beside its tests."""
+    name = _bounded(suite.get("name"), MAX_NAME)
+    for kind, outcome in _KINDS:
+        for result in suite.findall(kind)[:1]:
+            words = _bounded(result.get("message") or result.text, MAX_MESSAGE)
+            yield TestOutcome(class_name=name, name="(suite)", outcome=outcome, message=words)
+    counted = sum(_count(suite.get(attribute)) for attribute in ("failures", "errors"))
+    shown = sum(1 for element in suite.iter() if element.tag in ("failure", "error"))
+    if counted > shown:
+        words = f"the suite counts {counted} failures and errors and shows {shown}"
+        yield TestOutcome(class_name=name, name="(counted)", outcome="failed", message=words)
+
+
+def _count(text: str | None) -> int:
+    return int(text) if text and _LINE.fullmatch(text.strip()) else 0
 
 
 def _outcome(case: TestCase) -> TestOutcome:

@@ -273,7 +273,10 @@ def _own_files_stand(git_dir: Path) -> bool:
         same = all((git_dir / name).read_text() == text for name, text in _OWN_FILES.items())
     except (OSError, UnicodeDecodeError):
         return False
-    foreign = ("objects/info/alternates", "objects/info/http-alternates", "commondir", "shallow")
+    foreign = (
+        "objects/info/alternates", "objects/info/http-alternates", "commondir", "shallow",
+        "info/exclude", "info/grafts",
+    )  # fmt: skip
     return (
         same
         and (git_dir / "objects/pack").is_dir()

@@ -9,7 +9,7 @@ the repository's own policy lifts the denial.
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 
 from workspace.contracts import Scope, WriteRules
 from workspace.files import beginnings
@@ -25,13 +25,20 @@ from workspace.shadowing import RUNNER_MODULES
 MOST_GLOBS = 50
 _SHOWN = 5
 
-#: Where a repository says who reviews, what Git does, and what agents are told.
+#: Folders that steer; a file or link of that name is denied with what is in it.
+_STEERING_FOLDERS = (
+    ".agents", ".amazonq", ".circleci", ".claude", ".clinerules", ".codex", ".continue", ".cursor",
+    ".devcontainer", ".gemini", ".github", ".husky", ".junie", ".kiro", ".opencode", ".roo",
+    ".vscode", ".windsurf",
+)  # fmt: skip
+
+#: Where a repository says who reviews, what Git and the CI do, and what agents are told.
 STEERING = (
-    ".github/**", "CODEOWNERS", ".gitmodules", ".gitattributes", ".lfsconfig", ".mailmap",
+    "CODEOWNERS", ".gitmodules", ".gitattributes", ".lfsconfig", ".mailmap",
     "AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "CLAUDE.local.md", "GEMINI.md", ".cursorrules",
-    ".claude/**", ".codex/**", ".cursor/**", ".gemini/**", ".mcp.json",
-    ".vscode/**", ".devcontainer/**", ".devcontainer.json",
-    ".claude", ".codex", ".cursor", ".gemini", ".vscode", ".devcontainer", ".github",
+    ".windsurfrules", ".roorules", ".roomodes", ".aider.conf.yml", "opencode.json",
+    "opencode.jsonc", ".mcp.json", ".devcontainer.json", ".gitlab-ci.yml", "Jenkinsfile",
+    *_STEERING_FOLDERS, *(f"{folder}/**" for folder in _STEERING_FOLDERS),
 )  # fmt: skip
 
 #: What decides how tests run, as globs: `is_runner_configuration` says the same of one path.
@@ -60,7 +67,7 @@ class Denials:
         steering = any(glob.matches(folded) for glob in self.built_in)
         if not (runner or steering) or any(glob.matches(path) for glob in self.allowed):
             return None
-        what = "it decides how tests run" if runner else "it steers reviews, Git or agents"
+        what = "it decides how tests run" if runner else "it steers reviews, Git, CI or agents"
         return f"denied path: {what}; only writes.allow in the repository's policy lifts this"
 
     def path_left(self, glob: Glob) -> str | None:
@@ -150,6 +157,7 @@ def _parse_scope(scope: Scope) -> tuple[list[Glob], list[str]]:
     for text in scope.write_globs:
         try:
             globs.append(parse_glob(text))
+            _folded(text)  # folding can lengthen it beyond what a glob may have
         except GlobError as error:
             wrong.append(f"Task {scope.task_id}: {error}")
     return globs, wrong
@@ -178,16 +186,33 @@ def _overlap(
     one: str, globs: Sequence[Glob], other: str, others: Sequence[Glob], paths: Sequence[str]
 ) -> list[str]:
     """The sentence for two tasks that could write one path, with the paths."""
-    for first in globs:
-        for second in others:
-            made = common_path(first, second)
-            if made is None:
-                continue
-            existing = [path for path in paths if first.matches(path) and second.matches(path)]
-            shown = _examples(existing) or f": {show_text(made)} could be made by both"
+    for first, second in product(globs, others):
+        shown = _shared(first, second, paths) or _shared_folded(first, second, paths)
+        if shown:
             both = f"{show_text(first.text)} and {show_text(second.text)}"
             return [f"Tasks {one} and {other} overlap ({both}){shown}. Give each path to one task."]
     return []
+
+
+def _shared(first: Glob, second: Glob, paths: Sequence[str]) -> str:
+    """What both globs name, in words; empty when they name nothing in common."""
+    made = common_path(first, second)
+    if made is None:
+        return ""
+    existing = [path for path in paths if first.matches(path) and second.matches(path)]
+    return _examples(existing) or f": {show_text(made)} could be made by both"
+
+
+def _shared_folded(first: Glob, second: Glob, paths: Sequence[str]) -> str:
+    """The same where a file system ignores case or Unicode form: no candidate can hold both."""
+    one, other = _folded(first.text), _folded(second.text)
+    made = None if (one.text, other.text) == (first.text, second.text) else common_path(one, other)
+    if made is None:
+        return ""
+    folded = ((path, fold_path(path)) for path in paths)
+    existing = [path for path, form in folded if one.matches(form) and other.matches(form)]
+    shown = _examples(existing) or f": {show_text(made)} could be made by both"
+    return f" where case or Unicode form is folded{shown}"
 
 
 def _examples(paths: Sequence[str]) -> str:

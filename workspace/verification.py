@@ -114,12 +114,15 @@ def verify_bundle(
             _run_check(decide, opened)
     except _Broken as broken:
         return Verdict(status="broken", link=broken.link, sentence=broken.sentence)
+    except Exception as error:  # noqa: BLE001 - whatever hostile bytes make a parser raise
+        sentence = f"the file is damaged: {type(error).__name__}"
+        return Verdict(status="broken", link="bundle", sentence=sentence)
     return _holds(opened, pinned=bool(pinned_keys))
 
 
 def _holds(opened: _Opened, *, pinned: bool) -> Verdict:
     if opened.public_key is None:
-        sentence = "consistent, unsigned: the server that made it has no signing key"
+        sentence = "consistent, unsigned: who made it is unknown"
         return Verdict(status="consistent", sentence=sentence, claims=opened.claims)
     return Verdict(
         status="valid" if pinned else "consistent",

@@ -118,7 +118,15 @@ async def test_a_name_that_is_a_path_reaches_nothing(store: Store, name: str) ->
 
 
 @pytest.mark.parametrize(
-    "uri", ["", "artifact:1/r/0", "file:///etc/passwd", f"artifact:x/r/{'0' * 64}"]
+    "uri",
+    [
+        "",
+        "artifact:1/r/0",
+        "file:///etc/passwd",
+        f"artifact:x/r/{'0' * 64}",
+        f"artifact:²/r/{'0' * 64}",
+        f"artifact:{'1' * 5000}/r/{'0' * 64}",
+    ],
 )
 def test_only_our_own_addresses_are_read(uri: str) -> None:
     """An address that was not made here names nothing."""

@@ -1,5 +1,6 @@
 """Evidence and bundle: every link holds, and each broken one is named."""
 
+import base64
 import json
 import random
 from collections.abc import Callable
@@ -234,10 +235,18 @@ def test_a_bundle_nobody_signed_says_so(made: Made) -> None:
     """Without a key every digest can still be checked; to a reader who pins one it is refused."""
     verdict = verify_bundle(made.unsigned)
     assert (verdict.status, verdict.key_id) == ("consistent", None)
-    assert "unsigned" in verdict.sentence
+    assert verdict.sentence == "consistent, unsigned: who made it is unknown"
     assert (check(made.unsigned).status, check(made.unsigned).link) == ("broken", "signature")
     stripped = json.loads(made.bundle) | {"publicKey": None}
     assert verify_bundle(canonical_json(stripped)).link == "signature"
+
+
+def test_a_statement_nested_without_end_is_a_broken_bundle(made: Made) -> None:
+    """A payload that no parser can walk breaks the bundle, in words."""
+    bundle = json.loads(made.unsigned)
+    bundle["envelope"]["payload"] = base64.b64encode(b"[" * 200_000 + b"]" * 200_000).decode()
+    verdict = verify_bundle(canonical_json(bundle))
+    assert (verdict.status, verdict.link) == ("broken", "bundle")
 
 
 async def test_a_bundle_without_its_plan_names_it(made: Made) -> None:

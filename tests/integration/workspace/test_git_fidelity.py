@@ -439,6 +439,17 @@ async def test_folders_that_collide(stage: Stage) -> None:
     assert "collides with src" in refused(record)["SRC/new.py"]
 
 
+async def test_two_records_of_one_task_are_told_apart(stage: Stage) -> None:
+    """Two records under one task's name that touch one path are a conflict like any other."""
+    run = make_pin(stage.origin, stage.origin.commit(BASE))
+    one = await stage.freeze(put({"new.py": b"1"}), "new.py", run=run, task="a")
+    two = await stage.freeze(put({"new.py": b"2"}), "new.py", run=run, task="b")
+    records = [one, two.model_copy(update={"task_id": "a"})]
+    composed = await stage.workshop.compose(run, records, round=0, parent=run.original_base_sha)
+    assert isinstance(composed, Conflict)
+    assert composed.paths == ("new.py",)
+
+
 async def test_collision_between_workers(stage: Stage) -> None:
     """Two workers' new files that only case tells apart are a conflict."""
     run = make_pin(stage.origin, stage.origin.commit(BASE))

@@ -140,6 +140,14 @@ def plant_alternates(mirror: Path) -> None:
     (mirror / "objects/info/alternates").write_text("/nonexistent/objects\n")
 
 
+def plant_exclusions(mirror: Path) -> None:
+    (mirror / "info/exclude").write_text("*\n")
+
+
+def plant_grafts(mirror: Path) -> None:
+    (mirror / "info/grafts").write_text("0" * 40 + "\n")
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -151,6 +159,8 @@ def plant_alternates(mirror: Path) -> None:
         garble_refs,
         plant_configuration,
         plant_alternates,
+        plant_exclusions,
+        plant_grafts,
         shutil.rmtree,
     ],
 )
@@ -167,7 +177,8 @@ async def test_a_damaged_mirror_is_rebuilt(
     files = await files_at(fresh, origin, base, tmp_path)
     assert files["a.txt"] == b"alpha\n" * 100
     git("fsck", "--full", cwd=place.git_dir)
-    assert not (place.git_dir / "objects/info/alternates").exists()
+    for planted in ("objects/info/alternates", "info/exclude", "info/grafts"):
+        assert not (place.git_dir / planted).exists()
     assert "evil" not in (place.git_dir / "config").read_text()
 
 

@@ -62,6 +62,56 @@ def test_denied_at_any_depth_and_in_any_case(path: str) -> None:
     assert NOTHING.reason(path) is not None
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".windsurfrules",
+        ".clinerules",
+        ".clinerules/a.md",
+        ".junie/guidelines.md",
+        ".opencode/x",
+        "opencode.json",
+        ".agents/skills/x",
+        ".agents",
+        ".kiro/x",
+        ".roo/rules",
+        ".amazonq/x",
+        ".continue/x",
+        ".aider.conf.yml",
+        ".husky/pre-commit",
+        ".gitlab-ci.yml",
+        "Jenkinsfile",
+        ".circleci/config.yml",
+        ".cursorrules",
+        "pkg/GEMINI.md",
+    ],
+)
+def test_rules_of_agents_and_ci_are_denied(path: str) -> None:
+    """What other agents, Git hooks and CI services are told is denied as well."""
+    assert "steers" in (NOTHING.reason(path) or "")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shown"),
+    [
+        ("Docs/**", "docs/**", "docs/x could be made by both"),
+        ("SRC/a.py", "src/a.py", ": src/a.py."),
+        ("é/*", "e\u0301/*", "could be made by both"),
+    ],
+)
+def test_names_that_only_case_or_form_tells_apart_overlap(one: str, other: str, shown: str) -> None:
+    """Two tasks whose files no candidate could hold together are rejected at the plan."""
+    (problem,) = decide_scopes([scope("a", one), scope("b", other)], NOTHING, TREE)
+    assert "where case or Unicode form is folded" in problem
+    assert shown in problem
+
+
+def test_a_glob_that_grows_when_folded_is_refused_in_words() -> None:
+    """A glob within the limit that folding makes longer is a sentence, not a crash."""
+    (problem,) = decide_scopes([scope("a", "ß" * 200)], NOTHING, TREE)
+    assert "1 to 300 characters" in problem
+
+
 @pytest.mark.parametrize("path", [".gitignore", "src/a.py", "github/x", "docs/agents.txt"])
 def test_ordinary_paths_are_not_denied(path: str) -> None:
     """Names that merely look similar are fine."""

@@ -33,6 +33,28 @@ def test_a_test_that_failed_and_was_skipped_failed() -> None:
     assert outcomes(xml) == [("", "t", "failed")]
 
 
+@pytest.mark.parametrize(
+    ("suite", "found"),
+    [
+        ('<testsuite name="s"><error message="m"/>{}</testsuite>', ("s", "(suite)", "error")),
+        ('<testsuite name="s"><failure/>{}</testsuite>', ("s", "(suite)", "failed")),
+        ('<testsuite name="s" failures="3">{}</testsuite>', ("s", "(counted)", "failed")),
+        ('<testsuites errors="1"><testsuite>{}</testsuite></testsuites>',
+         ("", "(counted)", "failed")),
+    ],
+)  # fmt: skip
+def test_a_suite_that_failed_as_a_whole_counts(suite: str, found: tuple[str, str, str]) -> None:
+    """A failure beside the tests, or counted and not shown, is a failed outcome of its own."""
+    assert outcomes(suite.format('<testcase name="t"/>')) == [("", "t", "passed"), found]
+
+
+def test_counts_that_agree_or_say_nothing_add_nothing() -> None:
+    """Counts that the tests explain, and text that is no number, change no outcome."""
+    xml = """<testsuites failures="1"><testsuite failures="1" errors="²">
+        <testcase name="t"><failure/></testcase></testsuite></testsuites>"""
+    assert outcomes(xml) == [("", "t", "failed")]
+
+
 def test_where_and_why_a_test_failed_is_kept() -> None:
     """Message, file and line of a failure are there for annotations."""
     (test,) = parse_junit(
