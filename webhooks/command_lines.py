@@ -118,6 +118,8 @@ class _Reader:
                 self._enter_or_leave(token)
             elif token.type == "html_block":
                 self._read_html_block(token)
+            elif token.type == "code_block":
+                self._read_code(token)
             elif token.type == "inline":
                 self._read_text(token)
         return self._standings
@@ -138,6 +140,12 @@ class _Reader:
             if before.is_readable and not self._containers:
                 self._standings[int(match[1])] = Standing.FOLDED
         self._html.feed(token.content)
+
+    def _read_code(self, token: Token) -> None:
+        """Indented code right below a table's rule may be ordinary text: parsers disagree there."""
+        if token.map and token.map[0] in self._foldable and self._html.is_readable:
+            for number in self._mark.findall(token.content):
+                self._standings[int(number)] = Standing.FOLDED
 
     def _read_text(self, token: Token) -> None:
         marks = self._mark.findall(token.content)

@@ -75,11 +75,28 @@ def _hidden(content: Content) -> Iterator[str]:
 
 
 def _count_hidden(content: bytes) -> Counter[str]:
+    if _is_binary(content):
+        return Counter()
     text = content.decode("utf-8", "ignore")
     if text.isascii():
         return Counter()
     text = _FLAGS.sub("", text)
     return Counter(character for character in text if character in _REORDERING | _TAGS)
+
+
+def _is_binary(content: bytes) -> bool:
+    """Neither text to Git (a NUL in what it looks at) nor to anything that reads UTF-8.
+
+    Bytes that happen to spell such a character mislead nobody there. Text with one byte broken on
+    purpose still counts as text. Source: `buffer_is_binary` in Git's xdiff-interface.c.
+    """
+    if b"\0" not in content[:8000]:
+        return False
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
 
 
 def _secrets(content: Content) -> Iterator[str]:

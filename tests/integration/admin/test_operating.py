@@ -90,7 +90,7 @@ async def test_an_operator_stops_a_run(database: Database, ultracode: Ultracode)
     stopped = await runs.get(run.run_id)
     assert (stopped.state, stopped.epoch) == (RunState.CANCELLING, run.epoch + 1)
     assert "clean_up_run" in " ".join(await jobs(database, run.run_id))
-    assert stopped.state_reason == "The operator of this server"
+    assert stopped.state_reason == "The operator of this server cancelled it."
     async with database.begin() as tx:
         actors = await tx.execute(text("select actor from events order by sequence desc limit 1"))
         assert actors.scalar_one() == "operator"

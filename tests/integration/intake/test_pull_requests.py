@@ -49,7 +49,7 @@ async def test_a_request_on_somebody_elses_pull_request(bot: Bot) -> None:
     other = await bot.pull("feature", number=2)
     await bot.github.comment(other, as_user="writer", body="/ultracode Say why.")
     await bot.hear()
-    assert len(await bot.runs()) == 1
+    assert [run.state for run in await bot.runs()] == ["planning", "refused"]
     assert 'bases: ["main", "topic/*", "release/*", "feature"]' in (await bot.said(other))[-1]
     await bot.github.close_pull(other, as_user="writer")
     await bot.github.comment(other, as_user="writer", body="/ultracode Say why.")
@@ -58,7 +58,7 @@ async def test_a_request_on_somebody_elses_pull_request(bot: Bot) -> None:
 
 
 async def test_a_fork_is_declined(bot: Bot) -> None:
-    """From a fork a request is declined in words that say what to do; nothing starts."""
+    """From a fork a request is refused in words that say what to do; nothing starts."""
     github = bot.github
     fork = await housekeeping.fork(github.world, github.acting("outsider"), github.repository())
     await github.push({"notes.md": "Hi\n"}, as_user="outsider", branch="topic/hi", repository=fork)
@@ -66,7 +66,7 @@ async def test_a_fork_is_declined(bot: Bot) -> None:
     pull = await github.open_pull(as_user="outsider", title="Notes", head=head)
     await github.comment(pull, as_user="writer", body="/ultracode Say why.")
     await bot.hear()
-    assert await bot.runs() == []
+    assert [run.state for run in await bot.runs()] == ["refused"]
     [said] = await bot.said(pull)
     assert "comes from a fork" in said
 

@@ -97,6 +97,7 @@ def test_no_command_that_github_does_not_show_as_one(source: str) -> None:
 @given(SOURCES)
 @example("/ultracode a\n--\n/ultracode b")
 @example("*em\n    /ultracode d")
+@example("/ultracode a\n|-|-|\n|-|-|\n    /ultracode d")
 def test_no_silence_about_what_github_shows_as_one(source: str) -> None:
     """A line that GitHub shows as ordinary text is a command, or at least gets a hint."""
     lines = find_command_lines(source)
