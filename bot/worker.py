@@ -121,6 +121,8 @@ async def open_services(
         else:
             await SigningKeys(database).record(signer.public_key)
         workshop = await kept.enter_async_context(open_workshop(settings, credentials, signer))
+        agno_db = open_workflow_store(url)
+        kept.push_async_callback(agno_db.close)
         yield Services(
             settings=settings,
             database=database,
@@ -135,7 +137,7 @@ async def open_services(
             models=models,
             prices=prices_of(settings),
             credentials=credentials,
-            agno_db=open_workflow_store(url),
+            agno_db=agno_db,
         )
 
 

@@ -49,7 +49,7 @@ async def test_a_request_on_somebody_elses_pull_request(bot: Bot) -> None:
     other = await bot.pull("feature", number=2)
     await bot.github.comment(other, as_user="writer", body="/ultracode Say why.")
     await bot.hear()
-    assert [run.state for run in await bot.runs()] == ["planning", "refused"]
+    assert [run.state for run in await bot.runs()] == ["accepted", "refused"]
     assert 'bases: ["main", "topic/*", "release/*", "feature"]' in (await bot.said(other))[-1]
     await bot.github.close_pull(other, as_user="writer")
     await bot.github.comment(other, as_user="writer", body="/ultracode Say why.")
