@@ -5,10 +5,11 @@ the paths in which it differs from the candidate. Why: a planted `conftest.py`, 
 `pytest.py`, `pytest.ini` or stale `.pyc` each turns a failing suite into exit 0. What a candidate
 changes or adds of these is not used for the judged run; only `writes.allow` in policy lifts that.
 
-Four kinds:
+Five kinds:
 
 - whole files, at any depth (`is_runner_configuration`): settings of test runners, linters and build
   tools, files that interpreters load by themselves, compiled files, vendored packages;
+- files of the product that a run loads too, such as tsconfig.json (`is_loaded_by_runners`);
 - sections of manifests that also describe the product (`restore_sections`): `[tool.pytest…]` of
   pyproject.toml, `scripts` and `jest` of package.json, `[tool:pytest]` of setup.cfg. The other
   sections stay the candidate's, so that it may add a dependency or an entry point;
@@ -51,6 +52,14 @@ RUNNER_FILES: Final = (
     *("makefile", "gnumakefile", "*.mk", "justfile", ".justfile", "taskfile.y*ml", "rakefile"),
     *(".rspec", "phpunit.xml", "phpunit.xml.dist", "gradlew", "mvnw", ".bazelrc"),
 )
+#: Files of the product that a suite's run loads as code or settings too. A worker may claim and
+#: change them; suites run with the base's, which the evidence says.
+LOADED_FILES: Final = (
+    *("postcss.config.*", ".postcssrc*", "tailwind.config.*", "svelte.config.*", "nuxt.config.*"),
+    *("next.config.*", "astro.config.*", "webpack.config.*", "rollup.config.*", "tsup.config.*"),
+    *("metro.config.*", "tsconfig*.json", "jsconfig.json", ".browserslistrc", ".env", ".env.*"),
+    *(".python-version", ".node-version", ".nvmrc", ".tool-versions", "mise.toml", ".mise.toml"),
+)
 #: Folders whose whole content is runner configuration, wherever they stand.
 RUNNER_FOLDERS: Final = (
     *("node_modules", "__pycache__", ".mvn", ".cargo"),
@@ -70,6 +79,12 @@ def is_runner_configuration(path: str) -> bool:
         or any(fnmatchcase(name, pattern) for pattern in RUNNER_FILES)
         or _module_name(parts) in RUNNER_MODULES
     )
+
+
+def is_loaded_by_runners(path: str) -> bool:
+    """Whether suites run with the base's version of this file, though a worker may change it."""
+    name = _folded(path).rpartition("/")[2]
+    return any(fnmatchcase(name, pattern) for pattern in LOADED_FILES)
 
 
 def is_allowed(path: str, allow: Sequence[str]) -> bool:
@@ -110,7 +125,8 @@ async def judged_entries(
     for path in changed_paths(base, candidate):
         if is_allowed(path, allow):
             continue
-        if is_runner_configuration(path) or path in named or path in shadows:
+        configures = is_runner_configuration(path) or is_loaded_by_runners(path)
+        if configures or path in named or path in shadows:
             with_entry(judged, path, base.get(path))
             restored.append(path)
         elif path.rsplit("/", 1)[-1] in MANIFESTS:

@@ -32,8 +32,8 @@ NO_PASSED_TEST_NEEDED = Edit(
 )
 NO_RUNNER_FILES = Edit(
     "runner_configuration.py",
-    "if is_runner_configuration(path) or path in named or path in shadows:",
-    "if path in named or path in shadows:",
+    "configures = is_runner_configuration(path) or",
+    "configures =",
 )
 NO_SHADOWS = Edit("runner_configuration.py", " or path in shadows:", ":")
 

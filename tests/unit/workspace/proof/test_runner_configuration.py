@@ -96,6 +96,15 @@ async def test_added_changed_and_deleted_configuration_is_the_bases() -> None:
     }
 
 
+async def test_what_a_run_loads_of_the_product_is_the_bases() -> None:
+    """A worker may change a tsconfig.json; suites run with the base's, unless policy lifts that."""
+    base = {"web/tsconfig.json": "old", "a.ts": "old"}
+    candidate = {"web/tsconfig.json": "new", "web/PostCSS.config.cjs": "new", "a.ts": "new"}
+    assert not any(is_runner_configuration(path) for path in candidate)
+    assert await judged(base, candidate) == {"web/tsconfig.json": "old", "a.ts": "new"}
+    assert await judged(base, candidate, allow=("web/**",)) == candidate
+
+
 async def test_a_file_in_the_way_of_configuration_gives_way() -> None:
     """A link or file where the base has a folder with configuration does not keep it out."""
     base = {"tests/conftest.py": "old", "app.py": ""}
