@@ -18,7 +18,7 @@ from bot.contracts import CandidateEnvelope, Ending, Trigger, UserRef
 from bot.ending import end, end_unseen, start_next
 from bot.errors import AgentFailure, BudgetExceeded, Refusal
 from bot.feedback import load_feedback
-from bot.followup import FollowUp, plan_follow
+from bot.followup import FollowUp, plan_follow, refreshes_in_a_row
 from bot.github import messages
 from bot.github.port import AccessLost, GitHubRefused
 from bot.go import PLAN, PUBLISH, go_deadline
@@ -38,6 +38,8 @@ log = structlog.get_logger()
 EXPECTED = (RunFailed, BindingBroken, AgentFailure, BudgetExceeded, Refusal)
 #: GitHub sends no event when it has caught up with a push, so the gate looks again.
 SETTLE_SECONDS = 5
+#: So often in a row a moved base leads to a new candidate by itself; then an approval is awaited.
+REFRESHES_BY_ITSELF = 5
 PROMOTING = frozenset({RunState.APPROVED, RunState.PROMOTING})
 KEPT_WHEN_FAILING = WAITING_STATES | PROMOTING
 
@@ -173,7 +175,9 @@ async def ask_for_review(services: Services, live: LiveRun, envelope: CandidateE
 async def decide(services: Services, live: LiveRun) -> None:
     """Hold what GitHub says now against the envelope, and do what follows from it."""
     envelope = (await final_result(live)).reviewable
-    verdict = await live.publisher.decide_gate(envelope)
+    verdict = await live.publisher.decide_gate(
+        envelope, refresh_when_behind=await follows_its_base(services, live)
+    )
     log.info("gate decided", verdict=type(verdict).__name__)
     match verdict:
         case gate.Approved() if live.run.state_reason == PUSH_REFUSED:
@@ -190,6 +194,13 @@ async def decide(services: Services, live: LiveRun) -> None:
             await close(services, live, ending_of(verdict))
         case _:
             assert_never(verdict)
+
+
+async def follows_its_base(services: Services, live: LiveRun) -> bool:
+    """Whether a moved base is enough to build anew; a busy base must not go on for ever."""
+    if not live.policy.refresh.when_behind:
+        return False
+    return await refreshes_in_a_row(services, live.run) < REFRESHES_BY_ITSELF
 
 
 async def approve(
@@ -287,7 +298,10 @@ async def refresh(services: Services, live: LiveRun, moved: gate.BaseMoved) -> N
         )
         await supersede(services, live, next_, sentence)
     except Refusal as refusal:
-        await close(services, live, Ending(outcome="failed", sentence=refusal.sentence))
+        if moved.by:
+            await close(services, live, Ending(outcome="failed", sentence=refusal.sentence))
+        else:  # nobody asked for it
+            await expired(services, live)
 
 
 async def supersede(services: Services, live: LiveRun, next_: FollowUp, sentence: str) -> None:

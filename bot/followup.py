@@ -134,6 +134,15 @@ async def check_revisions(services: Services, run: Run, limit: int) -> None:
         raise Refusal(messages.revisions_spent_message(limit))
 
 
+async def refreshes_in_a_row(services: Services, run: Run) -> int:
+    """Return how many refreshes led to this run, back to the last that a person's words began."""
+    refreshes, step = 0, run
+    while step.parent_run_id is not None and step.request.get("kind") == "refresh":
+        refreshes += 1
+        step = await services.runs.get(step.parent_run_id)
+    return refreshes
+
+
 #: A revision can take up the candidate these ended with.
 REVISABLE_ENDS = frozenset({RunState.FAILED, RunState.EXPIRED})
 #: Suites can run once more on the candidate of these.

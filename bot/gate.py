@@ -116,6 +116,8 @@ class ReviewRules:
     permission: Permission = Permission.WRITE
     contributors: frozenset[int] = frozenset()
     contributors_may_approve: Literal["auto", "never"] = "auto"
+    refresh_when_behind: bool = False
+    """Whether a moved base counts before anybody approved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,12 +210,15 @@ def _decide_open(facts: GateFacts, target: ReviewTarget, rules: ReviewRules) -> 
     counted, ignored = _count_approvals(facts, target, rules)
     by = tuple(review.author for review in counted if review.author)
     waits = [*_unready(facts, target)]
+    moved = facts.base_tip != target.original_base_sha
+    if rules.refresh_when_behind and moved and facts.base_tip and not waits:
+        return BaseMoved(by=by, tip=facts.base_tip)
     if len(by) < rules.approvals:
         waits.append(ForApprovals(needed=rules.approvals, given_by=by, ignored=ignored))
     waits += _githubs_demands(facts)
     if waits:
         return Waiting(waits=tuple(waits))
-    if facts.base_tip != target.original_base_sha:
+    if moved:
         return BaseMoved(by=by, tip=facts.base_tip)
     if checks := tuple(_open_checks(facts)):
         return Waiting(waits=checks, approved=True)

@@ -278,10 +278,13 @@ class Publisher:
 
     # --- the gate --------------------------------------------------------------------------------
 
-    async def decide_gate(self, envelope: CandidateEnvelope) -> Verdict:
+    async def decide_gate(
+        self, envelope: CandidateEnvelope, *, refresh_when_behind: bool = False
+    ) -> Verdict:
         """Read everything afresh from GitHub and decide. Raises GitHubError."""
         target = await self._target(envelope)
-        return decide(await self._facts(target), target, await self._rules())
+        rules = replace(await self._rules(), refresh_when_behind=refresh_when_behind)
+        return decide(await self._facts(target), target, rules)
 
     async def _facts(self, target: ReviewTarget) -> GateFacts:
         return await load_gate_facts(self.repository, target, app_id=self.app_id, observed_at=now())

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
+from bot.policy import parse_policy
 from bot.store.run_queries import RunQueries
 from bot.store.runs import Run
 from bot.store.tables import RunState
@@ -81,10 +82,19 @@ def is_our_own(event: WakingEvent, app_id: int) -> bool:
 
 
 async def _pushed(event: Pushed, runs: RunQueries) -> list[Run]:
-    """A push concerns the run whose branch it moved; a push to a base decides nothing by itself."""
+    """A push concerns the run whose branch it moved, and those whose policy follows the base."""
     if event.branch is None:
         return []
-    return await runs.of_branch(event.repository.id, event.branch)
+    behind = await runs.waiting_on_base(event.repository.id, f"refs/heads/{event.branch}")
+    return [
+        *await runs.of_branch(event.repository.id, event.branch),
+        *(run for run in behind if follows_base(run)),
+    ]
+
+
+def follows_base(run: Run) -> bool:
+    """Whether the policy a run was accepted under has it built anew when its base moves."""
+    return parse_policy(str(run.request["policy"]).encode()).refresh.when_behind
 
 
 def _decidable(found: Iterable[Run]) -> list[Run]:

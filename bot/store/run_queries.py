@@ -80,6 +80,18 @@ class RunQueries:
             runs.c.repository_id == repository_id, runs.c.branch == branch, tx=tx
         )
 
+    async def waiting_on_base(
+        self, repository_id: int, base_ref: str, *, tx: Transaction | None = None
+    ) -> list[Run]:
+        """The runs that wait for a review on this base, and whose policy may say `when_behind`."""
+        return await self._all(
+            runs.c.repository_id == repository_id,
+            runs.c.base_ref == base_ref,
+            runs.c.state == RunState.AWAITING_REVIEW,
+            runs.c.request["policy"].as_string().contains("when_behind"),
+            tx=tx,
+        )
+
     async def of_candidate(
         self, repository_id: int, candidate_sha: str, *, tx: Transaction | None = None
     ) -> list[Run]:

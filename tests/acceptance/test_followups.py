@@ -66,6 +66,33 @@ async def test_moved_base_is_built_tested_and_reviewed_anew(shop: Shop) -> None:
     assert history[:2] == [fresh, moved]
 
 
+POLICY_THAT_FOLLOWS_ITS_BASE = """\
+version: 1
+bases: [main]
+suites:
+  unit: {run: "python3 -m tests --junit $ULTRACODE_JUNIT", required: true, timeout: 2m}
+refresh: {when_behind: true}
+"""
+
+
+async def test_moved_base_is_followed_where_policy_asks_for_it(shop: Shop) -> None:
+    """With `when_behind` a push to the base leads to a fresh candidate before anybody approved."""
+    await shop.writer.commit_file("main", ".github/ultracode.yml", POLICY_THAT_FOLLOWS_ITS_BASE)
+    shop.play(good_fix())
+    issue = await shop.ask()
+    pull = await shop.ready()
+    first = pull["head"]["sha"]
+    moved = await shop.writer.commit_file("main", "NEWS.md", "Something else.\n")
+    fresh = await shop.moved_on(pull["number"], first)
+    await shop.said(issue, "moved", "anew")
+
+    await shop.ready()
+    await shop.reviewer.review(pull["number"])
+    assert (await shop.ended(issue))["state"] == "promoted"
+    history = [commit["sha"] for commit in await shop.writer.commits("main")]
+    assert history[:2] == [fresh, moved]
+
+
 async def test_conflict_with_a_moved_base_is_repaired_once_then_told(shop: Shop) -> None:
     """A change that conflicts gets one repair round; when that fails the run ends conflicted."""
     shop.play(good_fix())

@@ -448,6 +448,7 @@ RULE_CASES: list[tuple[str, Changes, str]] = [
         "blocked by anna",
     ),
 ]
+FOLLOWING = ReviewRules(refresh_when_behind=True)
 PULL_CASES: list[tuple[str, Changes, str]] = [
     ("turned back into a draft", pull(draft=True), "waiting: ready"),
     (
@@ -503,6 +504,21 @@ PULL_CASES: list[tuple[str, Changes, str]] = [
     ("base moved, approved", {"base_tip": OTHER}, "base moved"),
     ("base deleted, approved", {"base_tip": None}, "base gone"),
     ("base moved, nobody reviewed", {"base_tip": OTHER, "reviews": ()}, none),
+    (
+        "base moved, nobody reviewed, policy follows the base",
+        {"base_tip": OTHER, "reviews": (), "rules": FOLLOWING},
+        "base moved",
+    ),
+    (
+        "base moved, draft, policy follows the base",
+        {**pull(draft=True), "base_tip": OTHER, "reviews": (), "rules": FOLLOWING},
+        f"waiting: ready; {none.removeprefix('waiting: ')}",
+    ),
+    (
+        "base deleted, nobody reviewed, policy follows the base",
+        {"base_tip": None, "reviews": (), "rules": FOLLOWING},
+        none,
+    ),
     (
         "base moved, change request",
         {"base_tip": OTHER, "reviews": (review(state="CHANGES_REQUESTED"),)},
