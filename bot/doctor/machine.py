@@ -20,8 +20,8 @@ from bot.doctor.findings import Finding, fail, ok, warn
 from bot.errors import BotError
 from bot.settings import AgentRole, ModelSettings, Settings
 from bot.store.database import Database
-from bot.store.migrate import newest_revision
 from bot.store.opened import reach_database
+from bot.store.schema import newest_revision
 from workspace.sandbox.backend import SandboxUnavailable
 from workspace.sandbox.choice import choose_sandbox
 

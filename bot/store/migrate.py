@@ -6,16 +6,14 @@ are migrated by Alembic; procrastinate ships its schema and its own migrations a
 applied here by name, so that a new version of it needs no migration of ours.
 """
 
-from importlib.resources import files
-from pathlib import Path
 from typing import Final
 
 from alembic import command
 from alembic.config import Config
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, NullPool, create_engine, text
 
 from bot.store.database import sqlalchemy_url
+from bot.store.schema import MIGRATIONS, PROCRASTINATE_SQL, procrastinate_migrations
 
 _LOCK: Final = 7_305_801_422  # any number, the same on every replica
 
@@ -35,14 +33,9 @@ def upgrade(url: str) -> None:
 def alembic_config() -> Config:
     """Where our migrations are."""
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.set_main_option("script_location", str(MIGRATIONS))
     config.set_main_option("path_separator", "os")
     return config
-
-
-def newest_revision() -> str:
-    """The revision that `upgrade` leads to, for `ultracode doctor` and the readiness check."""
-    return str(ScriptDirectory.from_config(alembic_config()).get_current_head())
 
 
 def _upgrade_procrastinate(connection: Connection) -> None:
@@ -51,10 +44,7 @@ def _upgrade_procrastinate(connection: Connection) -> None:
     Its files are named by version and order (`03.04.00_50_post_….sql`), and schema.sql is what they
     add up to: https://procrastinate.readthedocs.io/en/stable/howto/production/migrations.html
     """
-    shipped = files("procrastinate") / "sql"
-    names = sorted(
-        file.name for file in (shipped / "migrations").iterdir() if file.name.endswith(".sql")
-    )
+    names = procrastinate_migrations()
     connection.execute(
         text(
             "create table if not exists procrastinate_migrations"
@@ -63,11 +53,11 @@ def _upgrade_procrastinate(connection: Connection) -> None:
     )
     applied = connection.execute(text("select max(name) from procrastinate_migrations")).scalar()
     if applied is None:
-        _execute_script(connection, (shipped / "schema.sql").read_text())
+        _execute_script(connection, (PROCRASTINATE_SQL / "schema.sql").read_text())
         _record(connection, names[-1])
         return
     for name in (name for name in names if name > applied):
-        _execute_script(connection, (shipped / "migrations" / name).read_text())
+        _execute_script(connection, (PROCRASTINATE_SQL / "migrations" / name).read_text())
         _record(connection, name)
 
 

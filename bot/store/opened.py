@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 
 from bot.settings import Settings
 from bot.store.embedded import embedded
+from bot.store.schema import is_current
 
 
 @asynccontextmanager
@@ -22,9 +23,10 @@ async def open_database(settings: Settings) -> AsyncIterator[str]:
         EmbeddedDatabaseError: There is no DATABASE_URL and the embedded server does not start.
     """
     async with reach_database(settings) as url:
-        from bot.store.migrate import upgrade  # noqa: PLC0415 - Alembic is heavy, looks are light
+        if not await asyncio.to_thread(is_current, url):
+            from bot.store.migrate import upgrade  # noqa: PLC0415 - Alembic is heavy, a look is not
 
-        await asyncio.to_thread(upgrade, url)
+            await asyncio.to_thread(upgrade, url)
         yield url
 
 

@@ -1,37 +1,16 @@
-"""A worker killed in the middle of a whole story, and everything still comes out right."""
+"""Workers killed in the middle of whole stories, and everything still comes out right."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import json
-import os
-import signal
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evals.drive import commit_all, git
-from evals.facts import gather, settled
-from evals.invariants import repeated_questions, violations
-from evals.scripted_model import ScriptedModel, parse_script, running
-from evals.stage import Stage, stage
+import pytest
+
+from bot.store.effects import EffectKind, crash_points
 from tests.acceptance.conftest import Shop
+from tests.acceptance.lane import Lane, Tale, lane
 from tests.acceptance.plays import judged, plan, play, task, work, write
-
-DEATHS_PER_STORY = 5  # a job that loses its worker eight times is given up, rightly
-IN_FLIGHT = 2  # verifier and refuter are asked side by side
-
-POLICY = """\
-version: 1
-bases: [main]
-suites:
-  unit: {run: "grep -qx good state.txt", required: true, timeout: 1m}
-"""
-
 
 # --- what is lived through ------------------------------------------------------------------------
 
@@ -55,119 +34,44 @@ async def repaired(shop: Shop) -> None:
     assert await shop.writer.branch("main") == pull["head"]["sha"]
 
 
-Tale = Callable[[Shop], Awaitable[None]]
+async def rejected(shop: Shop) -> None:
+    """A comment starts it, and a writer closes the pull request."""
+    shop.play(play(one_change("good\n"), judged()))
+    issue = await shop.ask()
+    pull = await shop.ready()
+    await shop.reviewer.close(pull["number"])
+    assert (await shop.ended(issue))["state"] == "rejected"
 
 
-# --- a stage whose workers die --------------------------------------------------------------------
+async def cancelled(shop: Shop) -> None:
+    """It is cancelled while it waits for its review."""
+    shop.play(play(one_change("good\n"), judged()))
+    issue = await shop.ask()
+    await shop.ready()
+    await shop.writer.comment(issue, "/ultracode cancel")
+    assert (await shop.ended(issue))["state"] == "cancelled"
 
 
-@dataclass
-class Lane:
-    """One whole stage, lived on by one story after the other, with one worker at a time."""
-
-    stage: Stage
-    model: ScriptedModel
-    host: asyncio.subprocess.Process
-    pids: list[int] = field(default_factory=list)
-    killed: set[str] = field(default_factory=set)
-    passed: set[str] = field(default_factory=set)
-
-    async def live(self, tale: Tale, repository: str, **deaths: Any) -> int:
-        """Live through a story while workers die; return how many did. Asserts all invariants."""
-        self.model.bodies.clear()
-        living = asyncio.create_task(self._live(tale, repository))
-        died = 0
-        while True:
-            points = deaths if died < DEATHS_PER_STORY else {"points": []}
-            code = await self._work_until_dead(living, **points)
-            if code is None:
-                break
-            assert code == -9, (self.stage.folder / "workers.log").read_text()[-3000:]
-            died += 1
-        await living
-        repeated = repeated_questions(list(self.model.bodies), allowed=died * IN_FLIGHT)
-        assert list(repeated) == []
-        return died
-
-    async def _live(self, tale: Tale, repository: str) -> None:
-        await tale(Shop(self.stage, self.model, repository))
-        await settled(self.stage)
-        facts = await gather(self.stage, pids=self.pids)
-        assert violations(facts) == []
-
-    async def _work_until_dead(self, living: asyncio.Task[None], **deaths: Any) -> int | None:
-        """Let a worker work until it dies; None, and it is gone, when the story has ended."""
-        notes = self.stage.folder / "passed"
-        notes.unlink(missing_ok=True)
-        wanted = {"passed": str(notes), "spare": sorted(self.killed)} | deaths
-        assert self.host.stdin
-        self.host.stdin.write(json.dumps(wanted).encode() + b"\n")
-        pid = (await self._said())["pid"]
-        self.pids.append(pid)
-        ended = asyncio.create_task(self._said())
-        await asyncio.wait({ended, living}, return_when=asyncio.FIRST_COMPLETED)
-        if not ended.done():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
-        code = int((await ended)["ended"])
-        self._read(notes)
-        return None if living.done() else code
-
-    def _read(self, notes: Path) -> None:
-        for line in notes.read_text().splitlines() if notes.exists() else ():
-            what, _, name = line.partition(" ")
-            self.passed.add(name)
-            if what == "killed":
-                self.killed.add(name)
-
-    async def _said(self) -> dict[str, Any]:
-        assert self.host.stdout
-        said: dict[str, Any] = json.loads(await self.host.stdout.readline())
-        return said
+async def revised(shop: Shop) -> None:
+    """A review requests changes; the revision is approved and lands."""
+    shop.play(play(one_change("good\n"), judged()))
+    issue = await shop.ask()
+    pull = await shop.ready()
+    shop.play(play(plan(task("note", "note.txt")), work("note", write("note.txt", "x")), judged()))
+    await shop.reviewer.review(pull["number"], "REQUEST_CHANGES", body="Say why.")
+    fresh = await shop.moved_on(pull["number"], pull["head"]["sha"])
+    await shop.reviewer.review(pull["number"])
+    assert (await shop.ended(issue))["state"] == "promoted"
+    assert await shop.writer.branch("main") == fresh
 
 
-@asynccontextmanager
-async def lane(folder: Path) -> AsyncIterator[Lane]:
-    """Open a stage of its own, with one repository and somebody who makes workers."""
-    source = folder / "state"
-    (source / ".github").mkdir(parents=True)
-    (source / ".github" / "ultracode.yml").write_text(POLICY)
-    (source / "state.txt").write_text("bad\n")
-    git(source, "init", "-q", "-b", "main")
-    commit_all(source, "A very small state")
-    hosted = {"octo-state/state": source}
-    async with running(parse_script("entries: []")) as model:
-        provider = {
-            "AGENT_MODEL_ID": "gpt-5.4-mini",
-            "OPENAI_API_KEY": model.api_key,
-            "OPENAI_BASE_URL": model.base_url,
-        }
-        unsandboxed = {"ULTRACODE_SANDBOX": "local", "ULTRACODE_TRUST": "trusted"}
-        async with stage(
-            hosted,
-            Path("unused"),
-            folder=folder,
-            provider=provider,
-            extra=unsandboxed,
-            worker=False,
-        ) as opened:
-            with (folder / "workers.log").open("ab") as log:
-                host = await asyncio.create_subprocess_exec(
-                    sys.executable,
-                    "-m",
-                    "evals.crash_worker",
-                    stdin=asyncio.subprocess.PIPE,
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=log,
-                    env=opened.environment,
-                )
-            try:
-                yield Lane(opened, model, host)
-            finally:
-                with contextlib.suppress(ProcessLookupError):
-                    host.kill()  # the kernel kills its worker with it
-                await host.wait()
+TALES: tuple[Tale, ...] = (repaired, rejected, cancelled, revised)
+MOST_STORIES = 40
+#: Nothing in these stories doubles a comment, so none is deleted.
+NOT_REACHED = {EffectKind.COMMENT_DELETION}
 
+
+# --- and where workers die ------------------------------------------------------------------------
 
 SAMPLE = (
     "effects.after_act:pull_request",
@@ -182,7 +86,28 @@ async def test_a_worker_killed_here_and_there_in_a_story(tmp_path: Path) -> None
     left = tmp_path / "data" / "workspaces" / "7" / "leased" / "gone-r0-state"
     (left / "files").mkdir(parents=True)
     (left / "lease.json").write_text('{"owner": "dead", "secret": "", "parent": "", "ready": true}')
-    async with lane(tmp_path) as opened:
+    async with lane(tmp_path, ["octo-state/state"]) as opened:
         died = await opened.live(repaired, "octo-state/state", points=list(SAMPLE))
     assert opened.killed == set(SAMPLE)
     assert died == len(SAMPLE)
+
+
+@pytest.mark.matrix
+async def test_a_worker_killed_at_every_point(tmp_path: Path) -> None:
+    """Killed before and after every outside write and every finished piece, one story a time.
+
+    The points are those the stories pass; every kind of outside write is among them.
+    """
+    names = [f"octo-state/state-{number}" for number in range(MOST_STORIES)]
+    async with lane(tmp_path, names) as opened:
+        for tale in TALES:
+            await exhaust(opened, tale, names)
+    assert opened.killed == opened.passed
+    wanted = {point for point in crash_points() if point.split(":")[1] not in NOT_REACHED}
+    assert wanted - opened.killed == set()
+
+
+async def exhaust(opened: Lane, tale: Tale, names: list[str]) -> None:
+    """Live through a story again and again until no point of it is left to die at."""
+    while await opened.live(tale, names.pop(0)):
+        pass

@@ -4,10 +4,12 @@ from importlib.resources import files
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, NullPool, create_engine, text
 
 from bot.store.database import Database, sqlalchemy_url
-from bot.store.migrate import newest_revision, upgrade
+from bot.store.migrate import alembic_config, upgrade
+from bot.store.schema import is_current, newest_revision
 from bot.store.tables import metadata
 
 pytestmark = pytest.mark.postgres
@@ -36,6 +38,7 @@ def test_migrations_lead_to_the_tables_of_the_code(database_url: str) -> None:
         assert difference(connection) == []
         revision = connection.execute(text("select version_num from alembic_version")).scalar()
     assert revision == newest_revision()
+    assert revision == ScriptDirectory.from_config(alembic_config()).get_current_head()
 
 
 async def test_replicas_may_migrate_at_the_same_moment(
@@ -50,6 +53,27 @@ async def test_replicas_may_migrate_at_the_same_moment(
     async with database.begin() as tx:
         tables = text("select count(*) from runs union all select count(*) from procrastinate_jobs")
         assert list((await tx.execute(tables)).scalars()) == [0, 0]
+
+
+async def test_a_database_is_current_when_nothing_is_to_be_migrated(database: Database) -> None:
+    """An empty database, one behind ours, or one behind procrastinate's is not."""
+    url = database.url.render_as_string(hide_password=False)
+    assert is_current(url)
+    for change, undo in [
+        (
+            "update alembic_version set version_num = '0001'",
+            "update alembic_version set version_num = :x",
+        ),
+        ("delete from procrastinate_migrations", ""),
+        ("drop table alembic_version", ""),
+    ]:
+        async with database.begin() as tx:
+            await tx.execute(text(change))
+        assert not is_current(url)
+        if undo:
+            async with database.begin() as tx:
+                await tx.execute(text(undo), {"x": newest_revision()})
+            assert is_current(url)
 
 
 async def test_procrastinates_own_migrations_are_applied_once(database: Database) -> None:
