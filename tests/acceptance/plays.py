@@ -112,3 +112,14 @@ def good_fix() -> Script:
         work("discounts", CART),
         judged(),
     )
+
+
+def three_red_rounds() -> Script:
+    """Return the play in which nothing that is tried makes the suite pass."""
+    rounds: list[Entry] = []
+    for number in range(3):
+        calls = [CART_WRONG] if number == 0 else []
+        rounds.append(plan(task("discounts", "shop/cart.py"), round=number))
+        rounds.append(work("discounts", *calls, round=number))
+        rounds += judged(passed=False, round=number)
+    return play(rounds)

@@ -8,7 +8,19 @@ from pathlib import Path
 import httpx
 
 from tests.acceptance.conftest import Shop
-from tests.acceptance.plays import edit, good_fix, judged, plan, play, task, work, write
+from tests.acceptance.plays import (
+    CART_MENDED,
+    MONEY,
+    edit,
+    good_fix,
+    judged,
+    plan,
+    play,
+    task,
+    three_red_rounds,
+    work,
+    write,
+)
 
 ROUNDED = edit(
     "shop/money.py", "return round(float(price) * 100)", "return int(round(float(price) * 100))"
@@ -64,6 +76,40 @@ async def test_moved_base_is_built_tested_and_reviewed_anew(shop: Shop) -> None:
     assert (await shop.ended(issue))["state"] == "promoted"
     history = [commit["sha"] for commit in await shop.writer.commits("main")]
     assert history[:2] == [fresh, moved]
+
+
+async def test_a_failed_candidate_can_be_revised(shop: Shop) -> None:
+    """After three red rounds a revision takes the candidate up, on the same pull request."""
+    shop.play(three_red_rounds())
+    before = await shop.writer.branch("main")
+    issue = await shop.ask()
+    assert (await shop.ended(issue))["state"] == "failed"
+    (draft,) = await shop.writer.pulls()
+
+    tasks = (task("prices", "shop/money.py"), task("discounts", "shop/cart.py"))
+    works = (work("prices", MONEY), work("discounts", CART_MENDED))
+    shop.play(play(plan(*tasks), *works, judged()))
+    await shop.writer.comment(issue, "/ultracode revise Half a cent rounds up, and prices too.")
+    pull = await shop.ready()
+    assert pull["number"] == draft["number"]
+    assert "prices too" in shop.model_heard("planner")
+    await shop.reviewer.review(pull["number"])
+    assert (await shop.ended(issue))["state"] == "promoted"
+    history = [commit["sha"] for commit in await shop.writer.commits("main")]
+    assert history[:2] == [pull["head"]["sha"], before], "one commit on the original base"
+
+
+async def test_refresh_command(shop: Shop) -> None:
+    """`/ultracode refresh` puts a waiting candidate on the base as it is now."""
+    shop.play(good_fix())
+    issue = await shop.ask()
+    pull = await shop.ready()
+    moved = await shop.writer.commit_file("main", "NEWS.md", "Something else.\n")
+    await shop.writer.comment(issue, "/ultracode refresh")
+    fresh = await shop.moved_on(pull["number"], pull["head"]["sha"])
+    assert (await shop.writer.commits(fresh))[1]["sha"] == moved
+    await shop.said(issue, "asked for a fresh candidate", shop.writer.login)
+    assert len(await shop.writer.pulls()) == 1
 
 
 POLICY_THAT_FOLLOWS_ITS_BASE = """\

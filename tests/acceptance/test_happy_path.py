@@ -13,6 +13,7 @@ from tests.acceptance.plays import (
     plan,
     play,
     task,
+    three_red_rounds,
     work,
     write,
 )
@@ -108,19 +109,7 @@ async def test_a_candidate_too_large_to_review_fails_with_those_words(shop: Shop
 
 async def test_exhausted_after_three_rounds(shop: Shop) -> None:
     """Three red rounds end in words, nothing is merged, draft and branch stay for a person."""
-    shop.play(
-        play(
-            plan(task("discounts", "shop/cart.py")),
-            work("discounts", CART_WRONG),
-            judged(passed=False),
-            plan(task("discounts", "shop/cart.py"), round=1),
-            work("discounts", round=1),
-            judged(passed=False, round=1),
-            plan(task("discounts", "shop/cart.py"), round=2),
-            work("discounts", round=2),
-            judged(passed=False, round=2),
-        )
-    )
+    shop.play(three_red_rounds())
     before = await shop.writer.branch("main")
     issue = await shop.ask()
     run = await shop.ended(issue)
