@@ -42,9 +42,15 @@ GUARDS = (
         "runner configuration comes from the base; the canary looks again",
         (NO_RUNNER_FILES, NO_CANARY),
         fakes(
-            *("conftest", "sitecustomize", "pytest.ini", "tox.ini", "plug-in by entry point"),
+            *("conftest", "pytest.ini", "tox.ini", "plug-in by entry point"),
             *("stale bytecode", "conftest as a link", "Makefile"),
         ),
+        PASSED,
+    ),
+    Guard(
+        "modules that Python loads by itself come from the base, twice; the canary looks again",
+        (NO_RUNNER_FILES, NO_SHADOWS, NO_CANARY),
+        fakes("sitecustomize"),
         PASSED,
     ),
     Guard(
