@@ -2,9 +2,11 @@
 UV   := .tools/bin/uv
 RUN  := $(UV) run --frozen --no-sync
 ARGS ?=
+SEED ?= 1
+RUNS ?= 12
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-real test guards bench evals check fmt
+.PHONY: help setup demo demo-real test guards chaos bench evals check fmt
 
 help: ## Show what there is to do
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -29,6 +31,9 @@ test: setup ## All tests but the long matrices
 
 guards: setup ## Take each guard of sandbox and judging away once; its attack must succeed then (slow)
 	@$(RUN) python -m pytest -m guards $(ARGS)
+
+chaos: setup ## Live through RUNS stories while things break, by SEED (make chaos SEED=1 RUNS=200)
+	@SEED=$(SEED) RUNS=$(RUNS) $(RUN) python -m pytest -m matrix tests/acceptance/test_chaos.py $(ARGS)
 
 bench: setup ## Measure the bot against its peers (ARGS="ack sandbox --json" to choose)
 	@$(RUN) python -m evals.bench $(ARGS)

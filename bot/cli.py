@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import re
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from workspace.verification import Verdict
 
 T = TypeVar("T")
+#: A run id, or a commit, whole or its beginning.
+WANTED = re.compile(r"[0-9a-z]{7,40}")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="The Ultracode bot.")
@@ -191,6 +194,8 @@ def verify(
     from bot.proof import verify_file, verify_proof
 
     file = Path(wanted)
+    if not file.is_file() and not WANTED.fullmatch(wanted):
+        raise BotError(f"There is no file {wanted}, and no run or commit has such a name.")
     verdict = verify_file(file, key) if file.is_file() else verify_proof(stored_proof(wanted), key)
     if as_json:
         print(verdict.model_dump_json())
@@ -213,7 +218,12 @@ def with_database(look: Callable[[Any], Awaitable[T]]) -> T:
         async with reach_database(load_settings()) as url, Database(url, pool_size=1) as store:
             return await look(store)
 
-    return asyncio.run(opened())
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        return asyncio.run(opened())
+    except (SQLAlchemyError, OSError) as error:
+        raise BotError(f"The database does not answer ({type(error).__name__}).") from None
 
 
 def stored_proof(wanted: str) -> StoredProof:
@@ -227,13 +237,15 @@ def stored_proof(wanted: str) -> StoredProof:
 
 def shown_verdict(verdict: Verdict) -> list[str]:
     """Return a verdict for people: first what it is, then what it is about."""
+    from workspace.paths import show_text
+
     if verdict.status == "broken":
-        return [f"broken: {verdict.link}: {verdict.sentence}"]
+        return [show_text(f"broken: {verdict.link}: {verdict.sentence}")]
     claims = verdict.claims or {}
     about = ("repositoryId", "runId", "baseRef", "originalBaseSha", "evidenceDigest", "sandbox")
     head = "valid: every link holds" if verdict.status == "valid" else verdict.sentence
     signer = [f"{'signed by key':<20}{verdict.key_id}"] if verdict.key_id else []
-    return [head, *signer, *(f"{name:<20}{claims[name]}" for name in about)]
+    return [head, *signer, *(show_text(f"{name:<20}{claims[name]}") for name in about)]
 
 
 def with_queue(act: Callable[[Any, Any], Awaitable[T]]) -> T:

@@ -12,7 +12,7 @@ from workspace.contracts import Canary, Frozen, Sha256, Suite, Termination, Test
 from workspace.digest import canonical_digest, result_digest
 
 #: Version of the rules by which trees are judged; changes with them, and enters every run key.
-JUDGING_VERSION: Final = 4
+JUDGING_VERSION: Final = 5
 
 _BAD: Final = frozenset({"failed", "error"})
 _COMMAND_NOT_FOUND: Final = 127
@@ -57,6 +57,7 @@ class Comparison(Frozen):
     fail_to_pass: tuple[str, ...] = ()
     pass_to_fail: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    """Passed or failed on the base, and did not run now: the red test is who one would silence."""
     new: tuple[str, ...] = ()
 
 
@@ -91,12 +92,22 @@ def compare(base: Observation | None, candidate: Observation) -> Comparison:
     before, after = base.by_test, candidate.by_test
     passed_before = {name for name, outcome in before.items() if outcome == "passed"}
     failed_before = {name for name, outcome in before.items() if outcome in _BAD}
+    ran_before = passed_before | {test.key for test in base.outcomes if _is_a_failed_test(test)}
     return Comparison(
         fail_to_pass=_sorted(name for name in failed_before if after.get(name) == "passed"),
         pass_to_fail=_sorted(name for name in passed_before if after.get(name) in _BAD),
-        missing=_sorted(name for name in passed_before if after.get(name) in (None, "skipped")),
+        missing=_sorted(name for name in ran_before if after.get(name) in (None, "skipped")),
         new=_sorted(after.keys() - before.keys()),
     )
+
+
+def _is_a_failed_test(test: TestOutcome) -> bool:
+    """Whether this is a test that ran and failed, not a file that could not be loaded.
+
+    Runners report such a file as one entry that bears the file's name, or as an error; it is gone
+    once its tests run.
+    """
+    return test.outcome == "failed" and test.class_name not in ("", test.name)
 
 
 def find_weakened(facts: SuiteFacts) -> tuple[str, ...]:
@@ -176,7 +187,7 @@ def _decide_outcomes(observation: Observation) -> str:
 def _decide_missing(comparison: Comparison) -> str:
     if not comparison.missing:
         return ""
-    return f"passed on the base and did not run now: {_listed(comparison.missing)}"
+    return f"ran on the base and did not run now: {_listed(comparison.missing)}"
 
 
 def _decide_canary(canary: Canary) -> str:

@@ -42,6 +42,7 @@ RUNNER_FILES: Final = (
     *("jest.config.*", "jest-preset.*", "jest.setup.*", "setuptests.*", "vitest.config.*"),
     *("vitest.workspace.*", "vitest.setup.*", "vite.config.*", ".mocharc*", ".nycrc*", ".c8rc*"),
     *("ava.config.*", ".taprc", "karma.conf.*", "playwright.config.*", "cypress.config.*"),
+    *("wdio.conf.*", "turbo.json", ".stylelintrc*", "stylelint.config.*", ".oxlintrc.json"),
     *("babel.config.*", ".babelrc*", ".swcrc", ".npmrc", ".yarnrc", ".yarnrc.yml", "bunfig.toml"),
     *(".pnpmfile.cjs", ".pnp.cjs", ".pnp.loader.mjs", "node_modules"),
     # linters and type checkers: they are suites too
@@ -50,19 +51,21 @@ RUNNER_FILES: Final = (
     *("biome.json", "biome.jsonc", ".golangci.*", "clippy.toml", ".clippy.toml", "rustfmt.toml"),
     # build tools and others
     *("makefile", "gnumakefile", "*.mk", "justfile", ".justfile", "taskfile.y*ml", "rakefile"),
-    *(".rspec", "phpunit.xml", "phpunit.xml.dist", "gradlew", "mvnw", ".bazelrc"),
+    *(".rspec", "phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml", "gradlew", "mvnw"),
+    *("gradle-wrapper.*", ".bazelrc", ".rubocop.yml", "ty.toml"),
 )
 #: Files of the product that a suite's run loads as code or settings too. A worker may claim and
 #: change them; suites run with the base's, which the evidence says.
 LOADED_FILES: Final = (
     *("postcss.config.*", ".postcssrc*", "tailwind.config.*", "svelte.config.*", "nuxt.config.*"),
     *("next.config.*", "astro.config.*", "webpack.config.*", "rollup.config.*", "tsup.config.*"),
-    *("metro.config.*", "tsconfig*.json", "jsconfig.json", ".browserslistrc", ".env", ".env.*"),
+    *("metro.config.*", "tsconfig*.json", "jsconfig.json", "deno.json*", ".env", ".env.*"),
+    *(".browserslistrc", "pnpm-workspace.yaml"),
     *(".python-version", ".node-version", ".nvmrc", ".tool-versions", "mise.toml", ".mise.toml"),
 )
 #: Folders whose whole content is runner configuration, wherever they stand.
 RUNNER_FOLDERS: Final = (
-    *("node_modules", "__pycache__", ".mvn", ".cargo"),
+    *("node_modules", "__pycache__", ".mvn", ".cargo", ".yarn"),
     *("*.egg-info", "*.dist-info"),  # their entry points load plug-ins into pytest
 )
 

@@ -38,6 +38,7 @@ STEERING = (
     "AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "CLAUDE.local.md", "GEMINI.md", ".cursorrules",
     ".windsurfrules", ".roorules", ".roomodes", ".aider.conf.yml", "opencode.json",
     "opencode.jsonc", ".mcp.json", ".devcontainer.json", ".gitlab-ci.yml", "Jenkinsfile",
+    "azure-pipelines.yml",
     *_STEERING_FOLDERS, *(f"{folder}/**" for folder in _STEERING_FOLDERS),
 )  # fmt: skip
 

@@ -50,6 +50,14 @@ class SealedDependencies:
         """Whether there are packages for Node."""
         return (self.folder / "node_modules").is_dir()
 
+    @property
+    def node_packages(self) -> list[str]:
+        """What lies in `node_modules`: `name`, or `@scope/name`."""
+        home = self.folder / "node_modules"
+        found = [entry.name for entry in home.iterdir() if not entry.name.startswith("@")]
+        found += [f"{entry.parent.name}/{entry.name}" for entry in home.glob("@*/*")]
+        return sorted(found)
+
 
 def lay_fallback(deps: Path) -> None:
     """Put what every suite has into an empty folder."""

@@ -71,14 +71,16 @@ class Session:
             entries: Its leaves.
             known: The id of a stored tree with just these leaves, if there is one.
 
-        Node finds sealed packages only by a link beside its code, so the tree gets one.
+        Node finds sealed packages only beside its code, so the tree gets a link to each of them;
+        the folder itself stays writable, as Vite keeps files there while it runs.
         """
         if self.deps.has_node_modules and "node_modules" not in entries:
-            inside = self.sandbox.name != "local"
-            target = f"{DEPS}/node_modules" if inside else str(self.deps.folder / "node_modules")
-            link = await self.trees.write_blob(self.repository, target.encode())
             entries, known = dict(entries), None
-            with_entry(entries, "node_modules", TreeEntry("120000", link))
+            home = DEPS if self.sandbox.name != "local" else str(self.deps.folder)
+            for package in self.deps.node_packages:
+                target = f"{home}/node_modules/{package}".encode()
+                link = await self.trees.write_blob(self.repository, target)
+                with_entry(entries, f"node_modules/{package}", TreeEntry("120000", link))
         return known or await self.trees.write_tree(self.repository, entries)
 
     async def run(self, suite: Suite, tree: str, run_key: Sha256 = NO_KEY) -> Execution:

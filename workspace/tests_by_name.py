@@ -14,12 +14,17 @@ _TEST_NAME: Final = re.compile(
 #: Folders of tests, with their fixtures and snapshots.
 TEST_FOLDERS: Final = frozenset(
     {"test", "tests", "testing", "spec", "specs", "__tests__", "__snapshots__", "__mocks__"}
+    | {"testdata", "fixtures", "__fixtures__", "golden", "goldens", "e2e", "cypress"}
 )
+_TEST_FOLDER: Final = re.compile(r".+[_-]tests?")
 
 
 def is_test_file(path: str) -> bool:
     """Whether a path is a test by its name, or lies in a folder of tests (fixtures, snapshots)."""
-    return is_named_as_test(path) or not TEST_FOLDERS.isdisjoint(path.split("/")[:-1])
+    folders = path.split("/")[:-1]
+    return is_named_as_test(path) or any(
+        folder in TEST_FOLDERS or _TEST_FOLDER.fullmatch(folder) for folder in folders
+    )
 
 
 def is_named_as_test(path: str) -> bool:

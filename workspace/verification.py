@@ -11,6 +11,7 @@ the files, and what the reader expected (repository, run, base, candidate).
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -42,6 +43,10 @@ from workspace.signing import (
 )
 
 MAX_BUNDLE_BYTES: Final = 512 * 1024 * 1024
+
+
+#: What a link's name looks like; a bundle's file names are whatever its maker wanted.
+_LINK = re.compile(r"[a-z][a-z_-]{0,30}")
 
 
 class Expectation(Frozen):
@@ -212,7 +217,8 @@ def _decide_files(opened: _Opened) -> None:
 def _link_of(name: str) -> str:
     if name in ("commit", "manifest"):
         return {"commit": "candidate", "manifest": "evidence"}[name]
-    return name.removeprefix("bound/").split("/", 1)[0]
+    link = name.removeprefix("bound/").split("/", 1)[0]
+    return link if _LINK.fullmatch(link) else "bundle"
 
 
 def _decide_candidate(opened: _Opened) -> None:

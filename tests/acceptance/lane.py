@@ -104,43 +104,52 @@ class Lane:
 
 
 @asynccontextmanager
-async def lane(folder: Path, repositories: Sequence[str]) -> AsyncIterator[Lane]:
-    """Open a stage of its own, with repositories and somebody who makes workers."""
+async def small_stage(
+    folder: Path, repositories: Sequence[str], model: ScriptedModel
+) -> AsyncIterator[Stage]:
+    """Open a stage with very small repositories and without a worker."""
     source = folder / "state"
     (source / ".github").mkdir(parents=True)
     (source / ".github" / "ultracode.yml").write_text(POLICY)
     (source / "state.txt").write_text("bad\n")
     git(source, "init", "-q", "-b", "main")
     commit_all(source, "A very small state")
-    hosted = dict.fromkeys(repositories, source)
-    async with running(parse_script("entries: []")) as model:
-        provider = {
-            "AGENT_MODEL_ID": "gpt-5.4-mini",
-            "OPENAI_API_KEY": model.api_key,
-            "OPENAI_BASE_URL": model.base_url,
-        }
-        unsandboxed = {"ULTRACODE_SANDBOX": "local", "ULTRACODE_TRUST": "trusted"}
-        async with stage(
-            hosted,
-            Path("unused"),
-            folder=folder,
-            provider=provider,
-            extra=unsandboxed,
-            worker=False,
-        ) as opened:
-            with (folder / "workers.log").open("ab") as log:
-                host = await asyncio.create_subprocess_exec(
-                    sys.executable,
-                    "-m",
-                    "evals.crash_worker",
-                    stdin=asyncio.subprocess.PIPE,
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=log,
-                    env=opened.environment,
-                )
-            try:
-                yield Lane(opened, model, host)
-            finally:
-                with contextlib.suppress(ProcessLookupError):
-                    host.kill()  # the kernel kills its worker with it
-                await host.wait()
+    provider = {
+        "AGENT_MODEL_ID": "gpt-5.4-mini",
+        "OPENAI_API_KEY": model.api_key,
+        "OPENAI_BASE_URL": model.base_url,
+    }
+    async with stage(
+        dict.fromkeys(repositories, source),
+        Path("unused"),
+        folder=folder,
+        provider=provider,
+        extra={"ULTRACODE_SANDBOX": "local", "ULTRACODE_TRUST": "trusted"},
+        worker=False,
+    ) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def lane(folder: Path, repositories: Sequence[str]) -> AsyncIterator[Lane]:
+    """Open a stage of its own, with repositories and somebody who makes workers."""
+    async with (
+        running(parse_script("entries: []")) as model,
+        small_stage(folder, repositories, model) as opened,
+    ):
+        with (folder / "workers.log").open("ab") as log:
+            host = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "evals.crash_worker",
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                env=opened.environment,
+            )
+        try:
+            yield Lane(opened, model, host)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                host.kill()  # the kernel kills its worker with it
+            await host.wait()

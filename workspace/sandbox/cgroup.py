@@ -299,6 +299,7 @@ def limits_of(
 
 _EXTRAS = (
     ("memory.memsw.limit_in_bytes", ""),  # "": the memory limit itself, so that nothing is swapped
+    ("memory.kmem.tcp.limit_in_bytes", ""),  # v1 counts the buffers of sockets apart
     ("memory.swap.max", "0"),
     ("memory.oom.group", "1"),
 )

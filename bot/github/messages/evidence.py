@@ -90,6 +90,11 @@ def suite_remarks(suite: SuiteResult) -> Iterator[str]:
         yield f"**{suite.suite_id}** is flaky: its runs differ, which is never a pass."
     if suite.base_passed is False:
         yield f"**{suite.suite_id}** was already red on the base."
+    if suite.canary == "not_placed":
+        yield (
+            f"**{suite.suite_id}** could not be checked with a planted failing test: "
+            "code under test that forges its report would not be noticed."
+        )
     for title, names in (
         ("now passing", suite.fail_to_pass),
         ("❌ broken", suite.pass_to_fail),

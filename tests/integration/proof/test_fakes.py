@@ -157,12 +157,12 @@ FAKES = [
     Fake(
         "deleted test",
         {"test_calc.py": TESTS.split("def test_add", maxsplit=1)[0].replace("zero", "nought")},
-        "passed on the base and did not run now: test_calc::test_zero",
+        "ran on the base and did not run now: test_calc::test_add, test_calc::test_zero",
     ),
     Fake(
         "deleted tests",
         {"test_calc.py": None, "test_new.py": "def test_new():\n    pass\n"},
-        "passed on the base and did not run now: test_calc::test_zero",
+        "ran on the base and did not run now: test_calc::test_add, test_calc::test_zero",
     ),
     Fake(
         "everything skipped",

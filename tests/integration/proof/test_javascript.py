@@ -3,7 +3,7 @@
 import io
 import subprocess
 import tarfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -68,6 +68,10 @@ VITEST = Runner(
         "vitest.config.js": "export default { test: { testNamePattern: /nothing/ } };\n",
     },
 )
+#: Vite compiles a configuration file into `node_modules` before it reads it.
+CONFIGURED = replace(
+    VITEST, files={**VITEST.files, "vitest.config.js": "export default { test: {} };\n"}
+)
 JEST = Runner(
     name="jest",
     packages=("jest@30.0.5", "jest-junit@16.0.0"),
@@ -87,7 +91,9 @@ async def judge(proof: Proof, runner: Runner, candidate: dict[str, str]) -> Test
 
 
 @pytest.mark.sandbox
-@pytest.mark.parametrize("runner", [VITEST, JEST], ids=lambda runner: runner.name)
+@pytest.mark.parametrize(
+    "runner", [VITEST, CONFIGURED, JEST], ids=["vitest", "vitest with a file", "jest"]
+)
 async def test_a_fix_passes_and_a_fake_does_not(proof: Proof, runner: Runner) -> None:
     """A repaired product passes with its canary seen; a configuration that hides tests does not."""
     fixed = runner.files["src/calc.js"].replace("a - b", "a + b")

@@ -63,6 +63,23 @@ def test_exit_0_alone_is_not_a_pass(candidate: Observation, words: str) -> None:
     assert words in reason(candidate, base=seen(a="passed"))
 
 
+@pytest.mark.parametrize("now", [seen(b="passed"), seen(a="skipped", b="passed")])
+def test_a_test_that_was_red_may_not_go_away(now: Observation) -> None:
+    """A test that failed on the base must run: leaving it out or skipping it mends nothing."""
+    assert "did not run now: c::a" in reason(now, base=seen(1, a="failed", b="passed"))
+
+
+def test_a_file_that_could_not_be_loaded_is_no_test() -> None:
+    """What a runner reports instead of a file's tests is gone when they run."""
+    for entry in (
+        TestOutcome(class_name="", name="tests.test_a", outcome="error"),
+        TestOutcome(class_name="src/a.test.ts", name="src/a.test.ts", outcome="failed"),
+        TestOutcome(class_name="c", name="set_up", outcome="error"),
+    ):
+        base = seen(1, b="passed").model_copy(update={"outcomes": (entry,)})
+        assert reason(seen(a="passed"), base=base) == ""
+
+
 def test_a_red_base_excuses_nothing() -> None:
     """A test that failed on the base still fails the candidate."""
     assert reason(seen(1, a="failed"), base=seen(1, a="failed")) != ""
