@@ -27,13 +27,13 @@ demo-real: setup ## The same on released versions of real Python packages
 	@$(RUN) python -m evals.real $(ARGS)
 
 test: setup ## All tests but the long matrices
-	@$(RUN) python -m pytest -n 2 --dist loadfile -m "not matrix and not guards and not real and not live" $(ARGS)
+	@$(RUN) python -m pytest -n 2 --dist loadfile -m "not matrix and not chaos and not guards and not real and not live" $(ARGS)
 
 guards: setup ## Take each guard of sandbox and judging away once; its attack must succeed then (slow)
 	@$(RUN) python -m pytest -m guards $(ARGS)
 
 chaos: setup ## Live through RUNS stories while things break, by SEED (make chaos SEED=1 RUNS=200)
-	@SEED=$(SEED) RUNS=$(RUNS) $(RUN) python -m pytest -m matrix tests/acceptance/test_chaos.py $(ARGS)
+	@SEED=$(SEED) RUNS=$(RUNS) $(RUN) python -m pytest -m chaos $(ARGS)
 
 bench: setup ## Measure the bot against its peers (ARGS="ack sandbox --json" to choose)
 	@$(RUN) python -m evals.bench $(ARGS)

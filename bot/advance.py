@@ -29,7 +29,7 @@ from bot.steps.finalize import GateClosed, PushWasRefused
 from bot.steps.review import final_result
 from bot.store.fence import holding
 from bot.store.runs import Claim
-from bot.store.tables import BUSY_STATES, PUSH_REFUSED, WAITING_STATES, DeliveryOutcome, RunState
+from bot.store.tables import BUSY_STATES, PUSH_REFUSED, WAITING_STATES, RunState
 from bot.workflow import Conductor, Ended, Paused, PlanPaused
 
 log = structlog.get_logger()
@@ -422,19 +422,16 @@ async def clean_up(services: Services, run_id: str) -> None:
             await end_unseen(services, claim, ending)
 
 
-async def give_up(services: Services, task: str, argument: str, reason: str) -> None:
-    """End a run whose work failed too often; settle a delivery that could not be handled.
+async def give_up(services: Services, run_id: str, reason: str) -> None:
+    """End a run whose work failed too often.
 
     A run that waits for a person, or is being promoted, is never ended for a failure of ours: its
     candidate and its approvals stand, it says so once, and the reconciler tries again.
     """
-    if task == "handle_delivery":
-        await services.deliveries.settle(argument, DeliveryOutcome.FAILED, reason)
-        return
-    claim = await services.runs.claim(argument)
+    claim = await services.runs.claim(run_id)
     if claim is None:
         return
-    with holding(argument, claim.epoch):
+    with holding(run_id, claim.epoch):
         live = await open_run(services, claim)
         if claim.run.state in KEPT_WHEN_FAILING:
             await live.publisher.say("stumbled", messages.stumbled_comment(reason))

@@ -84,7 +84,11 @@ def list_runs(
 ) -> None:
     """List runs, newest first."""
     from bot.shown import shown_runs
+    from bot.store.tables import RunState
 
+    known = [str(each) for each in RunState]
+    if state is not None and state not in known:
+        raise BotError(f"There is no state {state}; there are {', '.join(known)}.")
     show(with_database(lambda store: shown_runs(store, state)), as_json=as_json)
 
 
@@ -223,7 +227,10 @@ def with_database(look: Callable[[Any], Awaitable[T]]) -> T:
     try:
         return asyncio.run(opened())
     except (SQLAlchemyError, OSError) as error:
-        raise BotError(f"The database does not answer ({type(error).__name__}).") from None
+        raise BotError(
+            f"The database does not answer, or has not our tables ({type(error).__name__}). "
+            "`ultracode db upgrade` makes them."
+        ) from None
 
 
 def stored_proof(wanted: str) -> StoredProof:
@@ -274,6 +281,9 @@ def main() -> None:
         app()
     except BotError as error:
         print(f"ultracode: {error}", file=sys.stderr)
+        sys.exit(2)
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        print(f"ultracode: {error.filename}: {error.strerror}", file=sys.stderr)
         sys.exit(2)
 
 

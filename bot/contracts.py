@@ -76,7 +76,7 @@ class CodingRequest(Frozen):
         default=(), max_length=200, description="ids of all whose words entered this lineage"
     )
     policy_sha256: Sha256
-    feedback: tuple[Words, ...] = Field(default=(), max_length=10)
+    feedback: tuple[Words, ...] = Field(default=(), max_length=20)
     parent_candidate_sha: CommitSha | None = None
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -97,12 +98,24 @@ _SIZE: Final = WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,9}(KiB|MiB
 
 SuiteSeconds = Annotated[int, BeforeValidator(_quantity(_SECONDS, "1s", "6h")), _DURATION]
 ExpirySeconds = Annotated[int, BeforeValidator(_quantity(_SECONDS, "1m", "90d")), _DURATION]
+
+
+def _refuse_nul(command: str) -> str:
+    if "\0" in command:
+        raise ValueError("a command cannot hold a NUL character")
+    return command
+
+
 RetentionSeconds = Annotated[int, BeforeValidator(_quantity(_SECONDS, "1d", "3650d")), _DURATION]
 SizeBytes = Annotated[int, BeforeValidator(_quantity(_BYTES, "16MiB", "1024GiB")), _SIZE]
 Pattern = Annotated[str, BeforeValidator(_parse_glob), StringConstraints(max_length=300)]
 InputPath = Annotated[str, BeforeValidator(_parse_path), StringConstraints(max_length=300)]
 Patterns = Annotated[tuple[Pattern, ...], Field(max_length=50)]
-Command = Annotated[str, StringConstraints(min_length=1, max_length=4000, pattern=r"\S")]
+Command = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=4000, pattern=r"\S"),
+    AfterValidator(_refuse_nul),
+]
 Level = Literal["write", "maintain", "admin"]
 
 

@@ -19,7 +19,7 @@ from bot.errors import RetryLater
 from bot.github.client import GitHubClient
 from bot.github.marks import Marks
 from bot.github.port import GitHubUnavailable, RateLimited
-from bot.intake.door import handle_delivery
+from bot.intake.door import give_up_delivery, handle_delivery
 from bot.observability import configure_logging
 from bot.proof import artifacts_of
 from bot.queue import Queue, Timing
@@ -66,7 +66,10 @@ class JobHandlers:
 
     async def give_up(self, task: str, argument: str, reason: str) -> None:
         """Say where people see it that a job failed too often."""
-        await give_up(self._services, task, argument, reason)
+        if task == "handle_delivery":
+            await give_up_delivery(self._services, argument, reason)
+        else:
+            await give_up(self._services, argument, reason)
 
 
 async def patiently(work: Awaitable[None]) -> None:

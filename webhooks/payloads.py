@@ -26,7 +26,9 @@ _MAX_ID = 2**63 - 1  # what a PostgreSQL bigint holds
 
 _NumericId = Field(strict=True, ge=0, le=_MAX_ID)
 GitHubId = Annotated[int, _NumericId]
-Name = Annotated[str, StringConstraints(max_length=1024)]
+IssueNumber = Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)]
+"""What a PostgreSQL integer holds."""
+Name = Annotated[str, StringConstraints(max_length=1024, pattern=r"^[^\x00]*$")]
 """Logins, branch names, labels, node ids: far above any limit of GitHub's, far below harm."""
 Sha = Annotated[str, StringConstraints(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})$")]
 
@@ -127,7 +129,7 @@ class Issue(Payload):
 
     id: GitHubId
     node_id: Name
-    number: GitHubId
+    number: IssueNumber
     title: Body
     body: Body = ""
     state: Name = "open"
@@ -189,7 +191,7 @@ class PullRequest(Payload):
 
     id: GitHubId
     node_id: Name
-    number: GitHubId
+    number: IssueNumber
     title: Body
     body: Body = ""
     state: Name
@@ -239,7 +241,7 @@ class PullRequestRef(Payload):
     """A pull request as checks mention it."""
 
     id: GitHubId
-    number: GitHubId
+    number: IssueNumber
     head: _PullRequestEnd
     base: _PullRequestEnd
 

@@ -10,7 +10,14 @@ from dataclasses import dataclass
 
 from bot.clock import now
 from bot.github.marks import Marks
-from bot.github.port import Account, GitHubRepository, LineComment, Reaction, ReactionTarget
+from bot.github.port import (
+    Account,
+    GitHubRepository,
+    LineComment,
+    NotFound,
+    Reaction,
+    ReactionTarget,
+)
 from bot.store.effects import EffectKind, Effects
 
 
@@ -37,7 +44,10 @@ class Answers:
             return
 
         async def act() -> str:
-            return str(await self.repository.react(target, reaction))
+            try:
+                return str(await self.repository.react(target, reaction))
+            except NotFound:  # deleted meanwhile: nobody is left to see it
+                return "gone"
 
         await self.effects.perform(
             self.scope,
@@ -88,7 +98,8 @@ class Answers:
     async def refuse_once_a_day(self, who: Account, text: str) -> None:
         """Answer somebody without write: one reaction and one comment per issue and day."""
         scope = f"refusal:{self.repository.repository_id}/{self.number}/{who.id}/{now():%Y-%m-%d}"
-        if await self.effects.get(scope, "words") is not None:
+        said = await self.effects.get(scope, "words")
+        if said is not None and said.external_id is not None:
             return
         await self.react("confused")
         await self.say("words", text, scope=scope)

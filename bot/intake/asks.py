@@ -266,6 +266,8 @@ async def follow_up(voice: Voice, command: Following) -> str:
     """Do what leads to another run, or explain one."""
     services, run = voice.services, await voice.last_run()
     by = By(who=voice.user, trigger=voice.trigger)
+    if run is not None and Trigger(kind=run.trigger_kind, id=run.trigger_id) == voice.trigger:
+        return ""  # this very wish has led to it already
     match command:
         case Revise():
             there = replace(command, feedback=in_place(voice, command.feedback))

@@ -20,7 +20,8 @@ MAX_SOURCE_CHARACTERS = 70_000
 _HEADING = re.compile(
     r"^\W*(acceptance criteria|success criteria|definition of done)\W*$", re.IGNORECASE
 )
-_TASK = re.compile(r"^\[[ xX]\]\s+")
+_TASK = re.compile(r"^\[[ xX]\](?:\s+|$)")
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _MARKDOWN = MarkdownIt("commonmark", {"maxNesting": 20})
 
 
@@ -31,7 +32,8 @@ def parse_criteria(request: str, issue_body: str = "") -> tuple[str, ...]:
     """
     for text in (request, issue_body):
         root = SyntaxTreeNode(_MARKDOWN.parse(text[:MAX_SOURCE_CHARACTERS]))
-        found = list(_under_heading(root)) or list(_tasks(root))
+        found = [item for item in _under_heading(root) if item]
+        found = found or [item for item in _tasks(root) if item]
         if found:
             return tuple(found[:MAX_CRITERIA])
     whole = " ".join(request.split())
@@ -58,8 +60,18 @@ def _tasks(root: SyntaxTreeNode) -> Iterator[str]:
 
 
 def _item(item: SyntaxTreeNode) -> str:
-    """Return a list item's own text, without the lists below it."""
-    return " ".join(_text(child) for child in item.children if child.type == "paragraph")
+    """Return a list item's own text, without the lists below it; else whatever text it holds."""
+    own = " ".join(_text(child) for child in item.children if child.type == "paragraph")
+    return own if own.strip() else " ".join(" ".join(_leaves(item)).split())
+
+
+def _leaves(node: SyntaxTreeNode) -> Iterator[str]:
+    """Yield the text of the quotes, code and lists within a block."""
+    for child in node.children:
+        if child.type in {"fence", "code_block", "inline"}:
+            yield child.content
+        else:
+            yield from _leaves(child)
 
 
 def _text(node: SyntaxTreeNode) -> str:
@@ -70,4 +82,5 @@ def _text(node: SyntaxTreeNode) -> str:
 
 
 def _bounded(text: str) -> str:
-    return text.strip()[:MAX_CRITERION_CHARACTERS]
+    """Return a criterion as a reader sees it: what a template left as a comment is none."""
+    return _COMMENT.sub("", text).strip()[:MAX_CRITERION_CHARACTERS].strip()

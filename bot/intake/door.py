@@ -12,6 +12,9 @@ from typing import assert_never
 
 import structlog
 
+from bot.github import messages
+from bot.github.port import AccessLost, GitHubError, NotFound
+from bot.intake.answers import Answers
 from bot.intake.asks import on_comment, on_label, on_thread
 from bot.intake.befall import on_end, on_regained
 from bot.intake.buttons import on_button
@@ -28,6 +31,8 @@ async def handle_delivery(services: Services, delivery_id: str) -> None:
     """Handle one delivery and settle it. Raises what should be tried again."""
     with structlog.contextvars.bound_contextvars(delivery_id=delivery_id):
         delivery = await services.deliveries.load(delivery_id)
+        if delivery.outcome is not None:
+            return  # by a worker that died before it could say that its job was done
         event = await asyncio.to_thread(parse_event, delivery.event, delivery.body)
         match event:
             case Ignored(reason=reason):
@@ -35,8 +40,43 @@ async def handle_delivery(services: Services, delivery_id: str) -> None:
             case Unparsed(reason=reason):
                 await services.deliveries.settle(delivery_id, DeliveryOutcome.UNPARSED, reason)
             case _:
-                outcome = await _handle(services, event, delivery_id)
+                try:
+                    outcome = await _handle(services, event, delivery_id)
+                except (AccessLost, NotFound) as gone:
+                    log.info("what this is about is gone", reason=str(gone))
+                    await services.deliveries.settle(
+                        delivery_id, DeliveryOutcome.IGNORED, f"gone: {gone}"
+                    )
+                    return
                 await services.deliveries.settle(delivery_id, outcome)
+
+
+async def give_up_delivery(services: Services, delivery_id: str, reason: str) -> None:
+    """Settle a delivery that could not be handled, and say so where somebody spoke."""
+    await services.deliveries.settle(delivery_id, DeliveryOutcome.FAILED, reason)
+    delivery = await services.deliveries.load(delivery_id)
+    event = await asyncio.to_thread(parse_event, delivery.event, delivery.body)
+    match event:
+        case events.IssueCommentCreated() | events.IssueLabeled():
+            number = event.issue.number
+        case events.ReviewCommentCreated():
+            number = event.pull_request.number
+        case _:
+            return
+    try:
+        if event.installation is None or not await is_served(services, event):
+            return
+        answers = Answers(
+            effects=services.effects,
+            marks=services.marks,
+            repository=services.github.repository(event.installation.id, event.repository.id),
+            scope=f"delivery:{delivery_id}",
+            target=None,
+            number=number,
+        )
+        await answers.say("given_up", messages.unhandled_comment(reason))
+    except GitHubError as error:
+        log.info("that a delivery was given up cannot be said", reason=str(error))
 
 
 async def _handle(services: Services, event: events.Event, delivery_id: str) -> DeliveryOutcome:

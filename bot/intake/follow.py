@@ -9,6 +9,7 @@ from __future__ import annotations
 from bot.advance import supersede
 from bot.contracts import Trigger, UserRef
 from bot.errors import Refusal
+from bot.feedback import cut
 from bot.followup import RETESTABLE, RETRIABLE, REVISABLE_ENDS, FollowUp, plan_follow, start_follow
 from bot.github import messages
 from bot.live import LiveRun
@@ -30,7 +31,7 @@ async def revise(
     """Let a waiting candidate be revised with this feedback."""
     if not command.feedback.strip():
         return messages.empty_revision_message()
-    next_ = FollowUp(kind="revision", trigger=trigger, who=who, feedback=command.feedback)
+    next_ = FollowUp(kind="revision", trigger=trigger, who=who, feedback=cut([command.feedback]))
     sentence = f"{who.login} asked for a revision; it follows on the same branch."
     if run is not None and run.state in REVISABLE_ENDS:
         return await take_up(services, run, next_)

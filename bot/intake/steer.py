@@ -68,9 +68,14 @@ async def has_answered_another(services: Services, run: Run, trigger: Trigger, r
 
 
 async def cancel(services: Services, run: Run | None, *, actor_id: int, delivery_id: str) -> str:
-    """Stop a run; return the answer, empty when the run's own ending will tell."""
+    """Stop a run; return the answer, empty when the run's own ending will tell.
+
+    One delivery cancels once, however often it is handled: never a run that was started since.
+    """
     if run is None:
         return messages.nothing_to_cancel_message()
+    if await services.runs.has_cancelled(delivery_id):
+        return ""
     async with services.database.begin() as tx:  # a death in between must not leave it uncleaned
         cancelled = await services.runs.cancel(
             run.run_id, actor=f"github:{actor_id}", delivery_id=delivery_id, tx=tx

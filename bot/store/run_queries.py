@@ -248,6 +248,17 @@ class RunQueries:
             )
             return [AuditEvent(**row._asdict()) for row in found]
 
+    async def has_cancelled(self, delivery_id: str, *, tx: Transaction | None = None) -> bool:
+        """Whether this delivery has cancelled a run."""
+        async with self._database.begin(tx) as connection:
+            found = await connection.execute(
+                select(events.c.sequence)
+                .where(events.c.delivery_id == delivery_id, events.c.kind == "state")
+                .where(events.c.detail["to"].as_string() == RunState.CANCELLING)
+                .limit(1)
+            )
+            return found.first() is not None
+
     async def _all(
         self, *where: Any, limit: int | None = None, tx: Transaction | None = None
     ) -> list[Run]:

@@ -176,7 +176,7 @@ async def broken_all_the_time(chaos: Chaos) -> AsyncIterator[None]:
         await chaos.mend()
 
 
-@pytest.mark.matrix
+@pytest.mark.chaos
 async def test_chaos(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Whatever breaks when, every story ends as its person decided, and every invariant holds."""
     chance = random.Random(SEED)

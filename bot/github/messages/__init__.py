@@ -43,6 +43,7 @@ from bot.github.messages.comments import (
     push_refused_comment,
     review_wanted_comment,
     stumbled_comment,
+    unhandled_comment,
 )
 from bot.github.messages.followups import (
     deciding_again_message,
@@ -125,6 +126,7 @@ __all__ = [
     "status_comment",
     "stumbled_comment",
     "too_late_to_cancel_message",
+    "unhandled_comment",
     "unknown_button_message",
     "unknown_command_message",
     "verdict_sentence",

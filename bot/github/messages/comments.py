@@ -52,6 +52,14 @@ def stumbled_comment(reason: str) -> str:
     )
 
 
+def unhandled_comment(reason: str) -> str:
+    """Say that what was asked could not be handled, and what to do."""
+    return (
+        f"Something went wrong again and again, so this was not done: {words(reason, 500)} "
+        "Please ask again; the operator of this server finds the error in its log."
+    )
+
+
 def go_wanted_comment(view: RunView) -> str:
     """Show what waits for a go, word for word, and ask for it."""
     return _GO_COMMENTS.get(view.reason, _outsiders_comment)(view)

@@ -49,7 +49,7 @@ async def test_a_waiting_run_outlives_the_bots_own_failures(bot: Bot) -> None:
     before = len(await bot.said(issue))
 
     for _ in range(2):
-        await give_up(bot.services, "advance_run", run.run_id, "The stars are wrong.")
+        await give_up(bot.services, run.run_id, "The stars are wrong.")
 
     assert (await bot.runs())[-1].state is RunState.AWAITING_GO
     new = (await bot.said(issue))[before:]
@@ -61,6 +61,6 @@ async def test_a_waiting_run_outlives_the_bots_own_failures(bot: Bot) -> None:
 async def test_a_working_run_ends_in_words_when_its_work_keeps_failing(bot: Bot) -> None:
     """A run whose own work fails too often ends `failed`, with the reason on the issue."""
     issue, run = await bot.start()
-    await give_up(bot.services, "advance_run", run.run_id, "The stars are wrong.")
+    await give_up(bot.services, run.run_id, "The stars are wrong.")
     assert (await bot.runs())[-1].state is RunState.FAILED
     assert any("The stars are wrong." in text for text in await bot.said(issue))

@@ -1,5 +1,7 @@
 """What counts as done is taken from the words people wrote."""
 
+import pytest
+
 from bot.intake.criteria import MAX_CRITERIA, parse_criteria
 
 
@@ -33,6 +35,23 @@ def test_request_itself_is_the_last_resort() -> None:
     """Without any list the request is the one criterion."""
     assert parse_criteria("fix\n the  bug") == ("fix the bug",)
     assert parse_criteria("") == ("Do what the issue asks for.",)
+
+
+@pytest.mark.parametrize(
+    ("items", "found"),
+    [
+        ("- <!-- describe -->\n- B", ("B",)),
+        ("- \n- B", ("B",)),
+        ("- [ ] \n- [ ]\n- [x] B", ("B",)),
+        ("- ```\n  run it\n  ```\n- B", ("run it", "B")),
+        ("- > quoted\n- B", ("quoted", "B")),
+        ("- - inner\n- B", ("inner", "B")),
+        ("- <!-- describe -->\n- ", ("fix it",)),
+    ],
+)
+def test_empty_and_odd_items(items: str, found: tuple[str, ...]) -> None:
+    """What a template left empty is no criterion; an item's quote, code or inner list is one."""
+    assert parse_criteria("fix it", f"## Acceptance criteria\n\n{items}") == found
 
 
 def test_criteria_are_bounded() -> None:
