@@ -142,7 +142,7 @@ async def _round_seconds(world: Stage) -> float:
 
 async def _work_seconds(world: Stage) -> float:
     stored = await _pieces_of_a_run(world)
-    records = [at for key, at in stored.items() if key.startswith("record:0:")]
+    records = [at for key, at in stored.items() if key.startswith("worker:0:")]
     return max(records) - stored["plan:0"]
 
 

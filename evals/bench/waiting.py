@@ -58,7 +58,7 @@ async def measure_waiting() -> list[Row]:
     grown = max(after.memory - before.memory, 1) / 1e6
     return [
         Row(
-            "acks with 10,000 runs waiting",
+            "answers to comments not for the bot, 10,000 waiting",
             "none waiting",
             after.acks,
             before.acks,
