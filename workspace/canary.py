@@ -1,9 +1,10 @@
-"""A test that must fail, planted where a suite's own tests are.
+"""Tests that must fail, planted where a suite's own tests are.
 
-In: a tree and the test files in it. Out: the same tree with one failing test of a random name
-appended to each test file, and which of them a JUnit report shows as failed. Why: code that patches
-the reporter so that failures count as passes makes the canary pass, too. It runs apart from the
-run that is judged; its name and outcome enter no digest.
+In: a tree and the test files in it. Out: the same tree with two failing tests of a random name
+appended to each test file, and in which of them a JUnit report shows both as failed. Why: code that
+patches the reporter so that failures count as passes makes the first pass, too, which raises by
+itself; code that patches assertions so that nothing fails them makes the second. They run apart
+from the run that is judged; their names and outcomes enter no digest.
 
 Where a suite takes the canary up is learned on the base commit: a file in which it was seen to
 fail there must show it again on the candidate.
@@ -25,6 +26,16 @@ _JAVASCRIPT: Final = re.compile(r"\.[cm]?[jt]sx?$")
 _JAVASCRIPT_TEST: Final = re.compile(r"(?<![\w.])(test|it)(?:\.\w+)*\s*\(")
 _MAIN_GUARD: Final = re.compile(r"^if\s+__name__\s*==", re.MULTILINE)
 _FAILED: Final = ("failed", "error")
+_BY_ASSERTION: Final = "_by_assertion"
+
+
+#: By the assertions a file has at hand: those of jest and vitest, of chai, of Node.
+_ASSERTION: Final = (
+    'if (typeof expect === "function") {'
+    " const one = expect(1); one.toBe ? one.toBe(2) : one.to.equal(2);"
+    ' } else if (typeof assert !== "undefined" && assert.equal) { assert.equal(1, 2);'
+    ' } else { throw new Error("this test must fail"); }'
+)
 
 
 class Canary(NamedTuple):
@@ -34,15 +45,19 @@ class Canary(NamedTuple):
     files: tuple[str, ...]
 
     def seen_failing(self, outcomes: Iterable[TestOutcome]) -> frozenset[str]:
-        """Return the files whose canary a report shows as failed."""
-        pattern = re.compile(rf"{self.token}_(\d+)")
-        numbers = {
-            int(match.group(1))
+        """Return the files both of whose canaries a report shows as failed."""
+        pattern = re.compile(rf"{self.token}_(\d+)({_BY_ASSERTION})?")
+        seen = {
+            (int(match.group(1)), match.group(2))
             for test in outcomes
             if test.outcome in _FAILED
             for match in pattern.finditer(test.name)
         }
-        return frozenset(self.files[number] for number in numbers if number < len(self.files))
+        return frozenset(
+            path
+            for number, path in enumerate(self.files)
+            if {(number, None), (number, _BY_ASSERTION)} <= seen
+        )
 
 
 async def plant_canary(
@@ -95,7 +110,9 @@ def _python(text: str, name: str) -> str:
         f"\n\nimport unittest as _unittest_{name}\n\n\n"
         f"class Test_{name}(_unittest_{name}.TestCase):\n"
         f"    def test_{name}(self):\n"
-        f"        raise AssertionError('this test must fail')\n"
+        f"        raise AssertionError('this test must fail')\n\n"
+        f"    def test_{name}{_BY_ASSERTION}(self):\n"
+        f"        self.assertEqual(1, 2)\n"
     )
     guard = _MAIN_GUARD.search(text)
     if guard is None:
@@ -104,9 +121,11 @@ def _python(text: str, name: str) -> str:
 
 
 def _javascript(text: str, name: str) -> bytes | None:
-    """Append a call of the same function by which the file's own tests are declared."""
+    """Append calls of the same function by which the file's own tests are declared."""
     found = _JAVASCRIPT_TEST.search(text)
     if found is None:
         return None
-    call = f'\n;{found.group(1)}("{name}", () => {{ throw new Error("this test must fail"); }});\n'
-    return (text + call).encode()
+    declare = found.group(1)
+    thrown = f'{declare}("{name}", () => {{ throw new Error("this test must fail"); }});'
+    asserted = f'{declare}("{name}{_BY_ASSERTION}", () => {{ {_ASSERTION} }});'
+    return f"{text}\n;{thrown}\n;{asserted}\n".encode()

@@ -12,7 +12,7 @@ from workspace.contracts import Canary, Frozen, Sha256, Suite, Termination, Test
 from workspace.digest import canonical_digest, result_digest
 
 #: Version of the rules by which trees are judged; changes with them, and enters every run key.
-JUDGING_VERSION: Final = 5
+JUDGING_VERSION: Final = 6
 
 _BAD: Final = frozenset({"failed", "error"})
 _COMMAND_NOT_FOUND: Final = 127

@@ -26,6 +26,20 @@ def test_zero():
 def test_add():
     assert add(2, 2) == 4
 """
+TEST_CASE = """\
+import unittest
+
+from calc import add
+
+class Sums(unittest.TestCase):
+    def test_add(self):
+        self.assertEqual(add(2, 2), 4)
+"""
+SKIPPING = """\
+import unittest
+    if a == 2:
+        raise unittest.SkipTest("not today")
+    return a - b"""
 BASE = {
     "calc.py": BUG,
     "test_calc.py": TESTS,
@@ -153,6 +167,29 @@ FAKES = [
         "patched assertion support",
         {"tests_support.py": "", "test_extra.py": PATCH_REPORTER},
         "a planted test that must fail",
+    ),
+    Fake(
+        "patched assertions",
+        {"calc.py": "import unittest\nunittest.TestCase.assertEqual = print\n" + BUG},
+        "a planted test that must fail",
+        base={"test_calc.py": TEST_CASE},
+    ),
+    Fake(
+        "red test skipped by the product",
+        {"calc.py": BUG.replace("return a - b", SKIPPING)},
+        "ran on the base and did not run now: test_calc::test_add",
+    ),
+    Fake(
+        "red tests moved away from their canary",
+        {
+            "calc.py": PATCH_REPORTER + BUG,
+            "test_red.py": None,
+            "test_other.py": "def test_add():\n    pass\n",
+        },
+        "ran on the base and did not run now: test_red::test_add",
+        base={
+            "test_red.py": "from calc import add\n\ndef test_add():\n    assert add(2, 2) == 4\n"
+        },
     ),
     Fake(
         "deleted test",

@@ -39,8 +39,8 @@ NO_SHADOWS = Edit("runner_configuration.py", " or path in shadows:", ":")
 
 GUARDS = (
     Guard(
-        "runner configuration comes from the base; the canary looks again",
-        (NO_RUNNER_FILES, NO_CANARY),
+        "runner configuration comes from the base; the canary and the red test look again",
+        (NO_RUNNER_FILES, NO_CANARY, NO_MISSING),
         fakes(
             *("conftest", "pytest.ini", "tox.ini", "plug-in by entry point"),
             *("stale bytecode", "conftest as a link", "Makefile"),
@@ -54,12 +54,13 @@ GUARDS = (
         PASSED,
     ),
     Guard(
-        "sections of manifests come from the base; the canary looks again",
+        "sections of manifests come from the base; the canary and the red test look again",
         (
             Edit(
                 "runner_configuration.py", 'elif path.rsplit("/", 1)[-1] in MANIFESTS:', "elif 0:"
             ),
             NO_CANARY,
+            NO_MISSING,
         ),
         fakes("pyproject section", "setup.cfg section"),
         PASSED,
@@ -85,7 +86,10 @@ GUARDS = (
     Guard(
         "the canary",
         (NO_CANARY,),
-        fakes("forged JUnit", "patched reporter", "patched assertion support"),
+        fakes(
+            *("forged JUnit", "patched reporter", "patched assertion support"),
+            "patched assertions",
+        ),
         PASSED,
     ),
     Guard(
@@ -106,9 +110,15 @@ GUARDS = (
         PASSED,
     ),
     Guard(
-        "what passed on the base must run",
+        "what ran on the base must run",
         (NO_MISSING,),
-        fakes("deleted test", "deleted tests"),
+        fakes("deleted test", "red test skipped by the product"),
+        PASSED,
+    ),
+    Guard(
+        "what ran on the base must run; a file that is gone shows no canary",
+        (NO_MISSING, NO_CANARY),
+        fakes("deleted tests", "red tests moved away from their canary"),
         PASSED,
     ),
     Guard(
