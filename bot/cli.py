@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 #: A run id, or a commit, whole or its beginning.
 WANTED = re.compile(r"[0-9a-z]{7,40}")
+FULL_SHA = re.compile(r"[0-9a-f]{40}")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="The Ultracode bot.")
@@ -188,6 +189,10 @@ def verify(
     key: Annotated[
         Path | None, typer.Option(help="Trust this public key, or keys file, and no other.")
     ] = None,
+    repository: Annotated[int | None, typer.Option(help="Its id on GitHub must be this.")] = None,
+    run: Annotated[str | None, typer.Option(help="The run must be this.")] = None,
+    base: Annotated[str | None, typer.Option(help="The base must be this: refs/heads/…")] = None,
+    candidate: Annotated[str | None, typer.Option(help="The commit must be this.")] = None,
     as_json: Json = False,
 ) -> None:
     """Recompute every digest of a bundle: a file offline, a run or commit from this server's store.
@@ -196,11 +201,20 @@ def verify(
     3: consistent, with nobody known to vouch for it.
     """
     from bot.proof import verify_file, verify_proof
+    from workspace.verification import Expectation
 
     file = Path(wanted)
     if not file.is_file() and not WANTED.fullmatch(wanted):
         raise BotError(f"There is no file {wanted}, and no run or commit has such a name.")
-    verdict = verify_file(file, key) if file.is_file() else verify_proof(stored_proof(wanted), key)
+    if candidate is not None and not FULL_SHA.fullmatch(candidate):
+        raise BotError("--candidate is a commit's full SHA: 40 hexadecimal digits.")
+    if file.is_file():
+        about = Expectation(
+            repository_id=repository, run_id=run, base_ref=base, candidate_sha=candidate
+        )
+        verdict = verify_file(file, key, about)
+    else:
+        verdict = verify_proof(stored_proof(wanted), key)
     if as_json:
         print(verdict.model_dump_json())
     else:

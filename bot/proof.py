@@ -86,9 +86,10 @@ def expectation_of(run: Run, evidence: EvidenceManifest) -> Expectation:
     )
 
 
-def verify_file(path: Path, keys: Path | None) -> Verdict:
+def verify_file(path: Path, keys: Path | None, expected: Expectation | None = None) -> Verdict:
     """Check a bundle's file from its bytes alone. Raises KeysUnreadable."""
-    return verify_bundle(path.read_bytes(), pinned_keys=load_keys(keys))
+    about = expected or Expectation()
+    return verify_bundle(path.read_bytes(), pinned_keys=load_keys(keys), expected=about)
 
 
 def verify_proof(proof: StoredProof, keys: Path | None) -> Verdict:

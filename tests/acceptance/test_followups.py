@@ -194,6 +194,12 @@ async def test_verify_shows_the_chain(shop: Shop, tmp_path: Path) -> None:
     assert (code, told.splitlines()[0]) == (0, "valid: every link holds")
     assert (await shop.ultracode("verify", candidate[:10], "--key", str(keys)))[0] == 0
     assert (await shop.ultracode("verify", str(bundle)))[0] == 3, "who signed it is not known"
+    asked = ("verify", str(bundle), "--key", str(keys))
+    assert (await shop.ultracode(*asked, "--candidate", candidate))[0] == 0
+    assert (await shop.ultracode(*asked, "--run", "another"))[0] == 1, "it is of another run"
+    assert (await shop.ultracode(*asked, "--candidate", "123"))[0] == 2
+    code, told = await shop.ultracode("verify", "no/such.json")
+    assert (code, "no file no/such.json" in told) == (2, True), "a typing error needs no database"
     files = json.loads(bundle.read_bytes())["files"]
     assert {"bound/plan", "bound/policy", "bound/request", "bound/prompts"} <= files.keys()
     bundle.write_bytes(bundle.read_bytes().replace(files["bound/plan"].encode(), b"e30="))
