@@ -97,12 +97,20 @@ class Answers:
 
     async def refuse_once_a_day(self, who: Account, text: str) -> None:
         """Answer somebody without write: one reaction and one comment per issue and day."""
-        scope = f"refusal:{self.repository.repository_id}/{self.number}/{who.id}/{now():%Y-%m-%d}"
+        scope = self._today("refusal", who)
         said = await self.effects.get(scope, "words")
         if said is not None and said.external_id is not None:
             return
         await self.react("confused")
         await self.say("words", text, scope=scope)
+
+    async def hint_once_a_day(self, who: Account, text: str) -> None:
+        """Point out what somebody may have meant: anybody can bring this about."""
+        await self.say("words", text, scope=self._today("hint", who))
+
+    def _today(self, kind: str, who: Account) -> str:
+        """The scope of what one person is told once per issue and day."""
+        return f"{kind}:{self.repository.repository_id}/{self.number}/{who.id}/{now():%Y-%m-%d}"
 
     async def take_label_off(self, label: str) -> None:
         """Take the label off, so that setting it again starts again."""

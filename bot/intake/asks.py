@@ -212,7 +212,7 @@ async def on_label(services: Services, event: IssueLabeled, delivery_id: str) ->
 async def hear(voice: Voice, parsed: ParsedComment) -> DeliveryOutcome:
     """React, check the permission, do what was asked, answer."""
     if parsed.command is None:
-        await voice.answers.say("hint", messages.folded_hint_message())
+        await voice.answers.hint_once_a_day(voice.who, messages.folded_hint_message())
         return DeliveryOutcome.HANDLED
     if not await permitted(voice):
         return DeliveryOutcome.REFUSED

@@ -69,6 +69,15 @@ async def test_long_words_and_empty_criteria_are_no_obstacle(bot: Bot) -> None:
     assert "waits for" in (await bot.said(issue))[-1]
 
 
+async def test_a_flood_of_near_commands_gets_one_hint(bot: Bot) -> None:
+    """Anybody can write what is nearly a command; each person is told once a day per issue."""
+    issue = await bot.github.open_issue(as_user="outsider", title="Sums are off", body="")
+    for _ in range(3):
+        await bot.github.comment(issue, as_user="outsider", body="- x\n/ultracode do it")
+        await bot.hear()
+    assert len(await bot.said(issue)) == 1
+
+
 async def test_a_delivery_given_up_says_so_once(bot: Bot) -> None:
     """Whoever asked reads that it was not done, and why."""
     issue = await bot.github.open_issue(as_user="writer", title="Sums are off", body="")
