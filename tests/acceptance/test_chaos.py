@@ -78,7 +78,7 @@ class Chaos:
         acts = (self.kill_worker, self.kill_worker, self.freeze_worker, self.kill_web)
         acts += (self.other_web, self.disturb_github, self.disturb_github, self.disturb_webhooks)
         while True:
-            await asyncio.sleep(self.chance.uniform(0.5, 3.0))
+            await asyncio.sleep(self.chance.uniform(2, 8))
             act = self.chance.choice(acts)
             self.done[act.__name__] += 1
             await act()
