@@ -24,7 +24,7 @@ from bot.intake.steer import cancel, go
 from bot.policy import POLICY_PATH, Policy, PolicyError, parse_policy
 from bot.services import Services
 from bot.store.runs import Run
-from bot.store.tables import DeliveryOutcome
+from bot.store.tables import DeliveryOutcome, RunState
 from webhooks.command_options import BadOption
 from webhooks.commands import (
     Cancel,
@@ -316,10 +316,12 @@ async def start_run(voice: Voice, command: Start) -> str:
         delivery_id=voice.delivery_id,
     )
     try:
-        await start(voice.services, ask)
+        created = await start(voice.services, ask)
     except Refusal as refusal:
         await record_refused(voice.services, ask, refusal.sentence)
         raise
+    if created.run.state is RunState.REFUSED:  # before; its words may not have come through
+        raise Refusal(created.run.outcome_sentence or "")
     return ""
 
 

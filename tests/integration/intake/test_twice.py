@@ -57,6 +57,23 @@ async def test_a_refusal_whose_words_failed_is_said_later(bot: Bot) -> None:
     assert len(await bot.said(issue)) == 1
 
 
+async def test_a_refused_start_whose_words_failed_is_told_later(bot: Bot) -> None:
+    """Refused is refused, also when what was wrong was mended before the words came through."""
+    issue = await bot.github.open_issue(as_user="writer", title="Sums are off", body="")
+    words = "/ultracode --base release/9 Make sums right."
+    await bot.github.comment(issue, as_user="writer", body=words)
+    guid = await taken(bot)
+    bot.github.faults.append(Fault(kind="error", method="POST", path="*/comments", status=502))
+    handlers = JobHandlers(bot.services)
+    with pytest.raises(RetryLater):
+        await handlers.handle_delivery(guid)
+    await bot.github.push({"x": "1"}, as_user="writer", branch="release/9", start="main")
+    await handlers.handle_delivery(guid)
+    [said] = await bot.said(issue)
+    assert "release/9" in said
+    assert [run.state for run in await bot.runs()] == ["refused"]
+
+
 async def test_long_words_and_empty_criteria_are_no_obstacle(bot: Bot) -> None:
     """A template's empty criteria start a run; a very long revision is answered."""
     body = "## Acceptance criteria\n\n- <!-- describe -->\n- "
