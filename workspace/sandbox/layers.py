@@ -232,10 +232,12 @@ def map_owner(owner: tuple[int, int], identity: Identity) -> int:
         OSError: the kernel refuses.
     """
     ready, told = os.pipe()
+    keeper = os.getpid()
     pid = os.fork()
     if not pid:
         with contextlib.suppress(OSError):
             syscalls.unshare(syscalls.CLONE_NEWUSER)
+            syscalls.die_with_parent(keeper)  # or it would wait for ever after one that was killed
             os.write(told, b"1")
             signal.pause()
         os._exit(1)

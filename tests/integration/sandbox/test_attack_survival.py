@@ -240,3 +240,27 @@ def parent_of(pid: int) -> int:
 def children_of(pid: int) -> list[int]:
     tasks = Path(f"/proc/{pid}/task").glob("*/children")
     return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+_MAPPING = """\
+import os, sys
+from workspace.sandbox.layers import Identity, map_owner
+print("begun", flush=True)
+while True:
+    os.close(map_owner((0, 0), Identity(65534, 65534, is_slot=False)))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mapping another user takes root")
+async def test_a_keeper_killed_while_it_prepares_leaves_no_helper() -> None:
+    """The process that holds a user namespace open for a moment ends with whoever asked for it."""
+    token = new_token()
+    for milliseconds in range(20):
+        with subprocess.Popen(
+            [sys.executable, "-c", _MAPPING, token], stdout=subprocess.PIPE
+        ) as keeper:
+            assert keeper.stdout
+            assert keeper.stdout.readline() == b"begun\n"
+            await asyncio.sleep(milliseconds / 1000)
+            keeper.kill()
+    assert await until(lambda: not load_processes(token)), load_processes(token)
