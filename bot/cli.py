@@ -206,6 +206,8 @@ def verify(
     file = Path(wanted)
     if not file.is_file() and not WANTED.fullmatch(wanted):
         raise BotError(f"There is no file {wanted}, and no run or commit has such a name.")
+    if not file.is_file() and any(each is not None for each in (repository, run, base, candidate)):
+        raise BotError("--repository, --run, --base and --candidate are about a file.")
     if candidate is not None and not FULL_SHA.fullmatch(candidate):
         raise BotError("--candidate is a commit's full SHA: 40 hexadecimal digits.")
     if file.is_file():
@@ -240,9 +242,9 @@ def with_database(look: Callable[[Any], Awaitable[T]]) -> T:
 
     try:
         return asyncio.run(opened())
-    except (SQLAlchemyError, OSError) as error:
+    except SQLAlchemyError as error:
         raise BotError(
-            f"The database does not answer, or has not our tables ({type(error).__name__}). "
+            f"The database does not answer, or does not have our tables ({type(error).__name__}). "
             "`ultracode db upgrade` makes them."
         ) from None
 

@@ -212,7 +212,7 @@ def _decide_open(facts: GateFacts, target: ReviewTarget, rules: ReviewRules) -> 
     waits = [*_unready(facts, target)]
     moved = facts.base_tip != target.original_base_sha
     if rules.refresh_when_behind and moved and facts.base_tip and not waits:
-        return BaseMoved(by=by, tip=facts.base_tip)
+        return BaseMoved(by=by if len(by) >= rules.approvals else (), tip=facts.base_tip)
     if len(by) < rules.approvals:
         waits.append(ForApprovals(needed=rules.approvals, given_by=by, ignored=ignored))
     waits += _githubs_demands(facts)

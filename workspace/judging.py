@@ -10,6 +10,7 @@ from typing import Final
 
 from workspace.contracts import Canary, Frozen, Sha256, Suite, Termination, TestOutcome
 from workspace.digest import canonical_digest, result_digest
+from workspace.tests_by_name import is_named_as_test
 
 #: Version of the rules by which trees are judged; changes with them, and enters every run key.
 JUDGING_VERSION: Final = 6
@@ -104,10 +105,11 @@ def compare(base: Observation | None, candidate: Observation) -> Comparison:
 def _is_a_failed_test(test: TestOutcome) -> bool:
     """Whether this is a test that ran and failed, not a file that could not be loaded.
 
-    Runners report such a file as one entry that bears the file's name, or as an error; it is gone
-    once its tests run.
+    Runners report such a file as an error, or as one failure that bears the file's name (jest and
+    Node); it is gone once its tests run.
     """
-    return test.outcome == "failed" and test.class_name not in ("", test.name)
+    is_file = test.class_name == test.name or is_named_as_test(test.name)
+    return test.outcome == "failed" and not is_file
 
 
 def find_weakened(facts: SuiteFacts) -> tuple[str, ...]:

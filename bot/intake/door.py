@@ -42,17 +42,17 @@ async def handle_delivery(services: Services, delivery_id: str) -> None:
             case _:
                 try:
                     outcome = await _handle(services, event, delivery_id)
-                except (AccessLost, NotFound) as gone:
-                    log.info("what this is about is gone", reason=str(gone))
-                    await services.deliveries.settle(
-                        delivery_id, DeliveryOutcome.IGNORED, f"gone: {gone}"
-                    )
-                    return
-                await services.deliveries.settle(delivery_id, outcome)
+                except (AccessLost, NotFound) as gone:  # no further attempt would find it
+                    await give_up_delivery(services, delivery_id, str(gone))
+                else:
+                    await services.deliveries.settle(delivery_id, outcome)
 
 
 async def give_up_delivery(services: Services, delivery_id: str, reason: str) -> None:
-    """Settle a delivery that could not be handled, and say so where somebody spoke."""
+    """Settle a delivery that could not be handled, and say so where somebody spoke, if it is there.
+
+    It is failed, not ignored: an operator may have it taken again.
+    """
     await services.deliveries.settle(delivery_id, DeliveryOutcome.FAILED, reason)
     delivery = await services.deliveries.load(delivery_id)
     event = await asyncio.to_thread(parse_event, delivery.event, delivery.body)

@@ -55,7 +55,7 @@ def stumbled_comment(reason: str) -> str:
 def unhandled_comment(reason: str) -> str:
     """Say that what was asked could not be handled, and what to do."""
     return (
-        f"Something went wrong again and again, so this was not done: {words(reason, 500)} "
+        f"This could not be done: {words(reason, 500)} "
         "Please ask again; the operator of this server finds the error in its log."
     )
 

@@ -23,16 +23,22 @@ async def taken(bot: Bot) -> str:
     return delivery.guid
 
 
+async def cut_short(bot: Bot, guid: str) -> JobHandlers:
+    """Handle a delivery whose first comment GitHub does not take; return who handles it again."""
+    bot.github.faults.append(Fault(kind="error", method="POST", path="*/comments", status=502))
+    handlers = JobHandlers(bot.services)
+    with pytest.raises(RetryLater):
+        await handlers.handle_delivery(guid)
+    return handlers
+
+
 async def test_a_cancel_handled_again_spares_the_next_run(bot: Bot) -> None:
     """A cancel whose second answer failed comes back, and leaves alone what started meanwhile."""
     issue, _ = await bot.start()
     words = "/ultracode cancel\n/ultracode status"
     await bot.github.comment(issue, as_user="writer", body=words)
     guid = await taken(bot)
-    bot.github.faults.append(Fault(kind="error", method="POST", path="*/comments", status=502))
-    handlers = JobHandlers(bot.services)
-    with pytest.raises(RetryLater):
-        await handlers.handle_delivery(guid)
+    handlers = await cut_short(bot, guid)
     for run in await bot.services.runs.in_states({RunState.CANCELLING}):
         await handlers.clean_up_run(run.run_id)
     await bot.github.comment(issue, as_user="writer", body="/ultracode Once more.")
@@ -49,10 +55,7 @@ async def test_a_refusal_whose_words_failed_is_said_later(bot: Bot) -> None:
     issue = await bot.github.open_issue(as_user="outsider", title="Sums are off", body="")
     await bot.github.comment(issue, as_user="outsider", body="/ultracode Make sums right.")
     guid = await taken(bot)
-    bot.github.faults.append(Fault(kind="error", method="POST", path="*/comments", status=502))
-    handlers = JobHandlers(bot.services)
-    with pytest.raises(RetryLater):
-        await handlers.handle_delivery(guid)
+    handlers = await cut_short(bot, guid)
     await handlers.handle_delivery(guid)
     assert len(await bot.said(issue)) == 1
 
@@ -63,10 +66,7 @@ async def test_a_refused_start_whose_words_failed_is_told_later(bot: Bot) -> Non
     words = "/ultracode --base release/9 Make sums right."
     await bot.github.comment(issue, as_user="writer", body=words)
     guid = await taken(bot)
-    bot.github.faults.append(Fault(kind="error", method="POST", path="*/comments", status=502))
-    handlers = JobHandlers(bot.services)
-    with pytest.raises(RetryLater):
-        await handlers.handle_delivery(guid)
+    handlers = await cut_short(bot, guid)
     await bot.github.push({"x": "1"}, as_user="writer", branch="release/9", start="main")
     await handlers.handle_delivery(guid)
     [said] = await bot.said(issue)
@@ -108,11 +108,12 @@ async def test_a_delivery_given_up_says_so_once(bot: Bot) -> None:
 
 
 async def test_what_is_gone_is_let_go(bot: Bot) -> None:
-    """A comment on an issue that was deleted before its job came is ignored with the reason."""
+    """A comment on an issue that was deleted before its job came is settled with the reason."""
     issue = await bot.github.open_issue(as_user="writer", title="Sums are off", body="")
     await bot.github.comment(issue, as_user="writer", body="/ultracode help")
     guid = await taken(bot)
     bot.github.repository().issues.pop(issue.number)
     await handle_delivery(bot.services, guid)
     stored = await bot.services.deliveries.load(guid)
-    assert stored.outcome is DeliveryOutcome.IGNORED
+    assert stored.outcome is DeliveryOutcome.FAILED
+    assert stored.outcome_reason

@@ -85,6 +85,21 @@ JEST = Runner(
 )
 
 
+NODE = Runner(
+    name="node",
+    packages=(),
+    command='node --test --test-reporter=junit --test-reporter-destination="$ULTRACODE_JUNIT"',
+    files={
+        "package.json": '{"name": "calc", "type": "module"}\n',
+        "src/calc.js": BUG,
+        "test/calc.test.js": 'import { test } from "node:test";\n'
+        'import assert from "node:assert";\nimport { add } from "../src/calc.js";\n'
+        'test("adds", () => { assert.equal(add(2, 2), 4); });\n',
+    },
+    fake={},
+)
+
+
 async def judge(proof: Proof, runner: Runner, candidate: dict[str, str]) -> TestReport:
     base = {**runner.files, "vendor/node_modules.tar": runner.vendored()}
     return await proof.judge(base, {**candidate}, runner.suite, setup=SETUP)
@@ -106,3 +121,18 @@ async def test_a_fix_passes_and_a_fake_does_not(proof: Proof, runner: Runner) ->
     assert not report.passed
     assert report.restored == tuple(runner.fake)
     assert await proof.exit_code_unjudged(runner.suite) == 0, "this does not fool the command"
+
+
+@pytest.mark.sandbox
+@pytest.mark.parametrize("runner", [VITEST, JEST, NODE], ids=["vitest", "jest", "node"])
+async def test_a_base_whose_tests_do_not_load_is_mended(proof: Proof, runner: Runner) -> None:
+    """What a runner reports of a file it cannot load is no test that would have to run later."""
+    base = {path: text for path, text in runner.files.items() if path != "src/calc.js"}
+    setup = None
+    if runner.packages:
+        base["vendor/node_modules.tar"] = runner.vendored()
+        setup = SETUP
+    fixed = runner.files["src/calc.js"].replace("a - b", "a + b")
+    report = await proof.judge(base, {"src/calc.js": fixed}, runner.suite, setup=setup)
+    assert report.passed, report.suites[0].reason
+    assert report.suites[0].base_passed is False

@@ -74,6 +74,7 @@ def test_a_file_that_could_not_be_loaded_is_no_test() -> None:
     for entry in (
         TestOutcome(class_name="", name="tests.test_a", outcome="error"),
         TestOutcome(class_name="src/a.test.ts", name="src/a.test.ts", outcome="failed"),
+        TestOutcome(class_name="test", name="/ws/src/a.test.js", outcome="failed"),
         TestOutcome(class_name="c", name="set_up", outcome="error"),
     ):
         base = seen(1, b="passed").model_copy(update={"outcomes": (entry,)})
