@@ -67,6 +67,27 @@ async def test_memory_cannot_be_hidden_in_files(run: Run, place: str) -> None:
     assert b"kept" not in outcome.output
 
 
+async def test_buffers_of_sockets_count_as_memory(python: Run) -> None:
+    """What lies unread in TCP connections is bounded, also where the kernel counts it apart."""
+    source = """
+import socket
+server = socket.create_server(("127.0.0.1", 0))
+kept, held = [], 0
+while held < 400 << 20 and len(kept) < 400:
+    one = socket.create_connection(server.getsockname())
+    kept.append((one, server.accept()[0]))
+    one.setblocking(False)
+    try:
+        while True:
+            held += one.send(bytes(1 << 20))
+    except BlockingIOError:
+        pass
+print(held >> 20)
+"""
+    outcome = await python(source, limits=Limits(memory_bytes=64 * MIB, wall_seconds=30))
+    assert outcome.termination != "exit" or int(outcome.output) < 200
+
+
 async def test_anonymous_files_count_as_memory(python: Run) -> None:
     """memfd_create hides nothing from the memory limit."""
     source = """

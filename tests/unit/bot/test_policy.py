@@ -145,6 +145,7 @@ def test_every_mistake_is_named_with_its_line(line: str, sentence: str) -> None:
         (b"version: 1", "line 1: `suites` is missing"),
         (b"version: 1\nsuites: {'u v': {run: x}}", "line 2: `suites.u v` is not a usable name"),
         (b"version: 1\nsuites: {u: {}}", "line 2: `suites.u.run` is missing"),
+        (b'version: 1\nsuites: {u: {run: "a\\0b"}}', "line 2: `suites.u.run` is not right"),
         (b"version: 1\nsuites: {u: {run: 5}}", "line 2: `suites.u.run` must be text; quote it"),
         (b"version: 1\nsuites: {u: {run: x, paths: [a]}}", "a required suite always runs"),
         (b"version: 1\nsuites: {u: {run: x, required: false}}", "at least one suite"),

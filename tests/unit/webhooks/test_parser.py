@@ -230,6 +230,8 @@ def test_what_is_none_of_the_bot_s_business_is_ignored(name: str, payload: objec
         ("issue_comment", issue_comment(id=True), "comment.id"),
         ("issue_comment", issue_comment(id=2**63), "comment.id"),
         ("issue_comment", issue_comment(id=-1), "comment.id"),
+        ("issue_comment", issue_comment() | {"issue": ISSUE | {"number": 2**31}}, "issue.number"),
+        ("issue_comment", issue_comment(node_id="a\0b"), "comment.node_id"),
         ("issue_comment", issue_comment(created_at="2026-11-02T09:00:00"), "comment.created_at"),
         ("issue_comment", issue_comment() | {"repository": None}, "repository"),
         ("pull_request_review", review(commit_id="main"), "review.commit_id"),

@@ -68,6 +68,9 @@ async def judged(
         ".npmrc",
         "ruff.toml",
         ".mvn/jvm.config",
+        ".yarn/releases/yarn-4.cjs",
+        "gradle/wrapper/gradle-wrapper.jar",
+        "wdio.conf.ts",
     ],
 )
 def test_runner_configuration_is_known_at_any_depth(path: str) -> None:
@@ -232,8 +235,9 @@ async def test_a_link_that_hides_a_module_is_left_out(path: str) -> None:
 def test_tests_and_what_supports_them_are_tests() -> None:
     """Tests are known by their names, fixtures and snapshots by their folder."""
     tests = ["test_a.py", "a_test.go", "src/a.spec.ts", "tests/data/x.json", "a/__tests__/b.js"]
+    tests += ["testdata/want.json", "a/fixtures/x.json", "unit_tests/checks.py", "e2e/page.ts"]
     assert all(is_test_file(path) for path in tests)
-    assert not any(is_test_file(path) for path in ["app.py", "src/contest.py", "latest.js"])
+    assert not any(is_test_file(path) for path in ["app.py", "contests/a.py", "latest.js"])
 
 
 def test_the_bases_tests_run_without_whatever_a_candidate_does_to_tests() -> None:
