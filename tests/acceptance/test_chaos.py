@@ -147,6 +147,7 @@ async def one_story(shop: Shop, ending: str, delay: float) -> str:
     await shop.writer.comment(issue, "/ultracode Make the state good.")
     async with asyncio.timeout(PATIENCE_SECONDS):
         if ending == "cancelled":
+            await shop.run_of(issue)  # a cancel that overtakes its start is answered, not kept
             await asyncio.sleep(delay)
             await shop.writer.comment(issue, "/ultracode cancel")
         else:
