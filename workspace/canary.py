@@ -12,7 +12,7 @@ fail there must show it again on the candidate.
 
 import re
 import secrets
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from workspace.contracts import RepositoryId, TestOutcome
@@ -65,8 +65,11 @@ async def plant_canary(
     repository: RepositoryId,
     entries: Mapping[str, TreeEntry],
     only: Collection[str] | None = None,
+    is_test: Callable[[str], bool] = lambda _: False,
 ) -> tuple[Entries, Canary]:
     """Return the tree with canaries, in `only` those files or in every test file it knows.
+
+    `is_test` knows more files as tests than their usual names tell.
 
     Test files in Python and in JavaScript or TypeScript can take one; a tree without any comes back
     as it was, with a canary of no files.
@@ -74,7 +77,7 @@ async def plant_canary(
     token = "canary_" + secrets.token_hex(8)
     planted: Entries = dict(entries)
     files: list[str] = []
-    for path in sorted(_test_files(entries) if only is None else only):
+    for path in sorted(_test_files(entries, is_test) if only is None else only):
         entry = entries.get(path)
         if entry is None or not entry.is_file or len(files) == MAX_FILES:
             continue
@@ -86,8 +89,12 @@ async def plant_canary(
     return planted, Canary(token, tuple(files))
 
 
-def _test_files(entries: Mapping[str, TreeEntry]) -> Iterable[str]:
-    return (path for path in entries if is_named_as_test(path) or "/__tests__/" in f"/{path}")
+def _test_files(entries: Mapping[str, TreeEntry], is_test: Callable[[str], bool]) -> Iterable[str]:
+    return (
+        path
+        for path in entries
+        if is_named_as_test(path) or "/__tests__/" in f"/{path}" or is_test(path)
+    )
 
 
 def _append(path: str, content: bytes, name: str) -> bytes | None:

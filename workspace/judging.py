@@ -13,7 +13,7 @@ from workspace.digest import canonical_digest, result_digest
 from workspace.tests_by_name import is_named_as_test
 
 #: Version of the rules by which trees are judged; changes with them, and enters every run key.
-JUDGING_VERSION: Final = 6
+JUDGING_VERSION: Final = 7
 
 _BAD: Final = frozenset({"failed", "error"})
 _COMMAND_NOT_FOUND: Final = 127

@@ -5,7 +5,7 @@ the paths in which it differs from the candidate. Why: a planted `conftest.py`, 
 `pytest.py`, `pytest.ini` or stale `.pyc` each turns a failing suite into exit 0. What a candidate
 changes or adds of these is not used for the judged run; only `writes.allow` in policy lifts that.
 
-Five kinds:
+Six kinds:
 
 - whole files, at any depth (`is_runner_configuration`): settings of test runners, linters and build
   tools, files that interpreters load by themselves, compiled files, vendored packages;
@@ -16,7 +16,8 @@ Five kinds:
 - new modules that would be imported instead of the standard library's or a dependency's
   (`shadowing`);
 - scripts that the suite's own command names, such as `scripts/test.sh`, and those behind them
-  (`suite_scripts`).
+  (`suite_scripts`);
+- plug-ins and set-up files that the base's runner settings name (`runner_settings`).
 """
 
 import unicodedata
@@ -27,6 +28,7 @@ from typing import Final
 from workspace.contracts import RepositoryId
 from workspace.globs import parse_glob
 from workspace.manifests import MANIFESTS, UnreadableManifest, restore_sections
+from workspace.runner_settings import RunnerSettings
 from workspace.shadowing import MODULE_SUFFIXES, RUNNER_MODULES, shadowing_paths
 from workspace.suite_scripts import command_folders, scripts_behind
 from workspace.tests_by_name import is_test_file
@@ -68,6 +70,8 @@ RUNNER_FOLDERS: Final = (
     *("node_modules", "__pycache__", ".mvn", ".cargo", ".yarn"),
     *("*.egg-info", "*.dist-info"),  # their entry points load plug-ins into pytest
 )
+#: A base without settings of its own.
+NO_SETTINGS: Final = RunnerSettings()
 
 
 def is_runner_configuration(path: str) -> bool:
@@ -104,6 +108,7 @@ async def judged_entries(
     allow: Sequence[str] = (),
     commands: Iterable[str] = (),
     importable: Collection[str] = (),
+    settings: RunnerSettings = NO_SETTINGS,
 ) -> tuple[Entries, tuple[str, ...]]:
     """Return the entries to judge, and the paths in which they are the base's instead.
 
@@ -115,9 +120,10 @@ async def judged_entries(
         allow: Globs from policy under which the candidate's version is used.
         commands: The suites' commands; scripts they name come from the base.
         importable: Top-level names of the modules among the sealed dependencies.
+        settings: What the base's runner settings name.
     """
     judged = dict(candidate)
-    named: set[str] = set()
+    named = {path for path in settings.loaded if not is_test_file(path)}
     folders: set[str] = set()
     for command in commands:
         named |= await scripts_behind(trees, repository, base, command)
@@ -141,14 +147,20 @@ async def judged_entries(
 
 
 def base_tests_entries(
-    base: Mapping[str, TreeEntry], judged: Mapping[str, TreeEntry]
+    base: Mapping[str, TreeEntry],
+    judged: Mapping[str, TreeEntry],
+    settings: RunnerSettings = NO_SETTINGS,
 ) -> tuple[Entries, tuple[str, ...]]:
     """Return the judged entries with the base's tests, and what of the candidate that replaces.
 
     New tests count like changed ones: they run in the process of the others, and can make those
     pass. The second value is empty, and nothing has to run twice, when the tests are the base's.
     """
-    changed = tuple(path for path in changed_paths(base, judged) if is_test_file(path))
+    changed = tuple(
+        path
+        for path in changed_paths(base, judged)
+        if is_test_file(path) or settings.names_test(path)
+    )
     with_base_tests = dict(judged)
     for path in changed:
         with_entry(with_base_tests, path, base.get(path))

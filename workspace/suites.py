@@ -31,6 +31,7 @@ from workspace.execution import Execution
 from workspace.judging import Observation, SuiteFacts, decide_reason
 from workspace.report import REPORT_MEDIA_TYPE, ReportDocument, SuiteRecord, build_report
 from workspace.runner_configuration import base_tests_entries, judged_entries
+from workspace.runner_settings import load_runner_settings
 from workspace.sandbox.backend import Sandbox
 from workspace.session import Session, open_session
 from workspace.setup import Dependencies
@@ -208,6 +209,7 @@ class SuiteRunner:
 
 async def _judged_trees(session: Session, candidate: Candidate, suites: Sequence[Suite]) -> _Judged:
     """Compose the trees a candidate is judged on."""
+    settings = await load_runner_settings(session.trees, session.repository, session.base)
     entries, restored = await judged_entries(
         session.trees,
         session.repository,
@@ -216,8 +218,9 @@ async def _judged_trees(session: Session, candidate: Candidate, suites: Sequence
         allow=session.pin.writes.allow,
         commands=[suite.run for suite in suites],
         importable=session.deps.importable,
+        settings=settings,
     )
-    with_base_tests, changed_tests = base_tests_entries(session.base, entries)
+    with_base_tests, changed_tests = base_tests_entries(session.base, entries, settings)
     return _Judged(
         tree=await session.write_tree(entries, known=None if restored else candidate.tree),
         entries=entries,
@@ -239,7 +242,10 @@ async def _learn_canary(session: Session, suite: Suite) -> tuple[str, ...]:
     """Return the base's test files in which a planted failure shows in the JUnit file."""
     if not suite.junit:
         return ()
-    entries, canary = await plant_canary(session.trees, session.repository, session.base)
+    settings = await load_runner_settings(session.trees, session.repository, session.base)
+    entries, canary = await plant_canary(
+        session.trees, session.repository, session.base, is_test=settings.names_test
+    )
     if not canary.files:
         return ()
     execution = await session.run(suite, await session.write_tree(entries))

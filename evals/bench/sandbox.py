@@ -19,6 +19,7 @@ from workspace.sandbox.backend import Job, Limits
 from workspace.sandbox.bubblewrap import BubblewrapSandbox
 
 STARTS = 30
+_COMMAND = ("/bin/sh", "-c", "true")  # as agents' and suites' commands are started
 SUITES = 3
 _PAUSE_SECONDS = 0.05  # between commands, as an agent makes them
 _TEST = """
@@ -45,7 +46,7 @@ _BARE = """
 def _bare_command(workspace: Path) -> list[str]:
     """The same namespaces and mounts with bubblewrap alone: no limits, no filter, no other user."""
     read_only = ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/ws"]
-    return ["bwrap", *_BARE.split(), "--bind", str(workspace), "/ws", *read_only, "--", "/bin/true"]
+    return ["bwrap", *_BARE.split(), "--bind", str(workspace), "/ws", *read_only, "--", *_COMMAND]
 
 
 async def measure_sandbox() -> list[Row]:
@@ -68,7 +69,7 @@ async def measure_sandbox() -> list[Row]:
 
 
 async def _measure_starts(sandbox: BubblewrapSandbox, folder: Path) -> tuple[float, float]:
-    job = Job(command=("true",), workspace=folder, read_only=True)
+    job = Job(command=_COMMAND, workspace=folder, read_only=True)
     bare = _bare_command(folder)
     await sandbox.run(job)
     return await _medians(STARTS, lambda: sandbox.run(job), lambda: _spawn(bare, cwd=folder))

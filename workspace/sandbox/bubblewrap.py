@@ -66,6 +66,7 @@ class Launcher:
         self.pid = self._process.pid
         self._control.settimeout(_START_SECONDS)
         try:
+            self._control.sendall(seccomp.load_program())
             self.ready = Ready.decode(self._control.recv(65536))
         except (OSError, ValueError) as error:
             self.close()
@@ -211,7 +212,6 @@ class BubblewrapSandbox:
             paths.append(job.scratch.absolute())
         return Order(
             bubblewrap=self._bubblewrap,
-            seccomp=seccomp.load_program().hex(),
             command=list(job.command),
             environment=fixed_environment(home="/home/sandbox") | dict(job.env),
             workspace=workspace,

@@ -197,13 +197,17 @@ class Group:
     folders: dict[Hierarchy, Path]
 
     def create(self) -> None:
-        """Make it.
+        """Make it, with the limits that are the same for all.
 
         Raises:
             OSError: the kernel refuses.
         """
-        for folder in self.folders.values():
+        for hierarchy, folder in self.folders.items():
             folder.mkdir()
+            for name, value in _FOR_ALL if "memory" in hierarchy.controllers else ():
+                if (folder / name).exists():
+                    with contextlib.suppress(OSError):  # not every kernel can
+                        _write(folder / name, value)
 
     def limit(self, *, memory_bytes: int, processes: int, cpus: float) -> None:
         """Set its limits, before anything but the starter is in it.
@@ -216,10 +220,9 @@ class Group:
                 hierarchy, memory_bytes=memory_bytes, processes=processes, cpus=cpus
             ):
                 _write(folder / name, value)
-            for name, value in _EXTRAS:
+            if "memory" in hierarchy.controllers and hierarchy.version == 1:
                 with contextlib.suppress(OSError):  # not every kernel accounts for swap
-                    if (folder / name).exists():
-                        _write(folder / name, value or str(memory_bytes))
+                    _write(folder / "memory.memsw.limit_in_bytes", str(memory_bytes))
 
     def add(self, pid: int) -> None:
         """Put a process in."""
@@ -244,7 +247,7 @@ class Group:
         pids: set[int] = set()
         for folder in self.folders.values():
             with contextlib.suppress(FileNotFoundError):
-                pids.update(int(pid) for pid in (folder / "cgroup.procs").read_text().split())
+                pids.update(int(pid) for pid in _read(folder / "cgroup.procs").split())
         return sorted(pids)
 
     def usage(self) -> Usage:
@@ -256,8 +259,8 @@ class Group:
             v1 = hierarchy.version == 1
             peak_file = folder / ("memory.max_usage_in_bytes" if v1 else "memory.peak")
             with contextlib.suppress(OSError):
-                peak = int(peak_file.read_text())
-            events = (folder / ("memory.oom_control" if v1 else "memory.events")).read_text()
+                peak = int(_read(peak_file))
+            events = _read(folder / ("memory.oom_control" if v1 else "memory.events"))
             counts = dict(line.split() for line in events.splitlines())
             kills = int(counts.get("oom_kill", 0))
         return Usage(peak, kills)
@@ -270,9 +273,11 @@ class Group:
         """
         deadline = time.monotonic() + _REMOVE_SECONDS
         for folder in self.folders.values():
-            while folder.exists():
+            while True:
                 try:
                     folder.rmdir()
+                except FileNotFoundError:
+                    break
                 except OSError:
                     if time.monotonic() > deadline:
                         raise
@@ -297,12 +302,23 @@ def limits_of(
         yield "cpu.max", f"{quota} {_PERIOD_MICROSECONDS}"
 
 
-_EXTRAS = (
-    ("memory.memsw.limit_in_bytes", ""),  # "": the memory limit itself, so that nothing is swapped
-    ("memory.kmem.tcp.limit_in_bytes", ""),  # v1 counts the buffers of sockets apart
+_SOCKET_BYTES = 64 * 1024 * 1024
+_FOR_ALL = (
+    ("memory.kmem.tcp.limit_in_bytes", str(_SOCKET_BYTES)),  # v1 counts sockets' buffers apart
     ("memory.swap.max", "0"),
     ("memory.oom.group", "1"),
 )
+
+
+def _read(file: Path) -> str:
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        found = b""
+        while chunk := os.read(descriptor, 65536):
+            found += chunk
+        return found.decode()
+    finally:
+        os.close(descriptor)
 
 
 def _write(file: Path, value: str) -> None:

@@ -144,14 +144,12 @@ class ContainerSandbox:
     @contextlib.asynccontextmanager
     async def _container(self, job: Job, name: str) -> AsyncIterator[Process]:
         """The container of one job, with nothing but its first process; gone afterwards."""
-        with (
-            tempfile.NamedTemporaryFile(mode="w", suffix=".json") as profile,
-            tempfile.TemporaryFile() as errors,
-        ):
-            profile.write(seccomp.container_profile())
-            profile.flush()
-            arguments = self._arguments(job, name, profile.name)
-            first = await self._start(*arguments, stdin=PIPE, stdout=PIPE, stderr=errors)
+        with own_folder() as own, tempfile.TemporaryFile() as errors:
+            profile = own / "seccomp.json"
+            profile.write_text(seccomp.container_profile())
+            arguments = self._arguments(job, name, str(profile))
+            # **[ran]** conmon 2.1 leaves a file `oom` where it was started
+            first = await self._start(*arguments, stdin=PIPE, stdout=PIPE, stderr=errors, cwd=own)
             try:
                 assert first.stdout
                 async with asyncio.timeout(_START_SECONDS):

@@ -41,6 +41,8 @@ class Settings:
     """The launcher's process id."""
     stopping: int
     """End of file when the launcher stops."""
+    program: bytes
+    """The system call filter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ def _try_to_prepare(
         own_files = layers.map_owner(own, identity) if identity.is_slot else None
         layers.enter_namespace(identity)
         stage = layers.build_stage(identity)
-        return Prepared(identity, stage, own_files, Starter(group, identity)), ""
+        return Prepared(identity, stage, own_files, Starter(group, identity, settings.program)), ""
     except (OSError, SetupFailed, NoSlot) as error:
         return None, str(error)
 

@@ -1,6 +1,7 @@
 """Forks one keeper per command: a small process of its own, started once per bot process.
 
-In: orders on a socket, each with three descriptors (the order, the job's socket, the output pipe).
+In: on a socket, the system call filter, then orders, each with three descriptors (the order, the
+job's socket, the output pipe).
 It exists because starting a command takes a fork, mounts and a change of user, none of which a
 large threaded process should do to itself, and because bubblewrap must be started by a thread that
 lives. It imports only the standard library, keeps no secret and ends with the bot.
@@ -21,6 +22,7 @@ from workspace.sandbox.slots import load_candidates
 from workspace.sandbox.started import started_at
 
 _COURTESY_SECONDS = 0.02
+_LONGEST_PROGRAM = 64 * 1024
 _PAUSE_SECONDS = 0.1
 """Before another keeper takes the place of one that died waiting."""
 
@@ -29,6 +31,7 @@ def main() -> None:
     """Serve orders on the socket whose descriptor is the first argument, until the bot ends."""
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
+    program = control.recv(_LONGEST_PROGRAM)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         place, problem = Place.prepare(), None
@@ -37,7 +40,7 @@ def main() -> None:
         place, problem = None, str(error)
     stopping, stop = os.pipe()
     candidates = [] if os.geteuid() else load_candidates()
-    settings = Settings(place, candidates, os.getpid(), stopping)
+    settings = Settings(place, candidates, os.getpid(), stopping, program)
     control.sendall(Ready(no_cgroups=problem).encode())
     keepers = Keepers(control, settings, stop)
     keepers.serve()

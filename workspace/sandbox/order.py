@@ -13,7 +13,8 @@ Ending = Literal["exit", "timeout", "oom", "output_limit", "killed"]
 
 class _Message:
     def encode(self) -> bytes:
-        return json.dumps(dataclasses.asdict(self)).encode()  # type: ignore[call-overload]
+        names = [field.name for field in dataclasses.fields(self)]  # type: ignore[arg-type]
+        return json.dumps({name: getattr(self, name) for name in names}).encode()
 
     @classmethod
     def decode(cls, message: bytes) -> Self:
@@ -26,8 +27,6 @@ class Order(_Message):
     """One command, its view of the host, its limits."""
 
     bubblewrap: str
-    seccomp: str
-    """The system call filter, hexadecimal."""
     command: list[str]
     environment: dict[str, str]
     workspace: str

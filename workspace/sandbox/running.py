@@ -24,7 +24,9 @@ from workspace.sandbox.cgroup import Group
 from workspace.sandbox.layers import Identity, Stage
 from workspace.sandbox.order import Ending, Order, Report
 
-_SHELL = ("/bin/sh", "-c", 'exec "$@"', "sh")  # ends with 126 or 127 where execve fails
+_SHELL = ("/bin/sh", "-c", 'exec "$@"', "sh")
+"""Ends with 126 or 127 where execve fails, which bubblewrap would report as 1. A command that is
+a shell's already, as all of agents' and suites' are, does so by itself."""
 _OOM_POLL_SECONDS = 0.1
 _DEATH_SECONDS = 5.0
 _OPEN_FILES = 4096
@@ -61,13 +63,14 @@ class Channels:
 class Starter:
     """A process in its control group, as its user, that becomes bubblewrap when told to."""
 
-    def __init__(self, group: Group | None, identity: Identity) -> None:
-        """Fork it.
+    def __init__(self, group: Group | None, identity: Identity, program: bytes) -> None:
+        """Fork it; `program` is the system call filter.
 
         Raises:
             SetupFailed: it could not take its place.
         """
         self.group = group
+        self._program = program
         self._told, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.pid = os.fork()
         if not self.pid:
@@ -80,13 +83,14 @@ class Starter:
     def start(self, order: Order, stage: Stage, output: int) -> int:
         """Become bubblewrap; returns the descriptor on which it tells the command's exit code."""
         status, told = os.pipe()
-        command = [order.bubblewrap, "--args", str(view.OPTIONS), "--", *_SHELL, *order.command]
+        shell = () if order.command[:1] == ["/bin/sh"] else _SHELL
+        command = [order.bubblewrap, "--args", str(view.OPTIONS), "--", *shell, *order.command]
         given = [
             output,
             told,
             _in_memory(command),
             _in_memory(view.options(order, stage)),
-            _in_memory(bytes.fromhex(order.seccomp)),
+            _in_memory(self._program),
         ]
         socket.send_fds(self._told, [str(order.file_bytes).encode()], given)
         for descriptor in given:
@@ -208,16 +212,17 @@ class Command:
         exited = False
         deadline = time.monotonic() + _DEATH_SECONDS
         while time.monotonic() < deadline:
-            if self._group:
-                self._group.kill()
-            for child in _children():
-                os.kill(child, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):
                 while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                     if ended[0] == self._starter.pid:
                         exited = os.WIFEXITED(ended[1])
-            if not _children() and not (self._group and self._group.pids()):
+            children = _children()
+            if not children and not (self._group and self._group.pids()):
                 return exited
+            if self._group:
+                self._group.kill()
+            for child in children:
+                os.kill(child, signal.SIGKILL)
             time.sleep(0.001)
         raise SetupFailed("a process of the command cannot be killed")
 
@@ -237,7 +242,8 @@ def _has_ended(pid: int) -> bool:
 
 
 def _children() -> list[int]:
-    tasks = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+    with open(f"/proc/self/task/{os.getpid()}/children", "rb", buffering=0) as file:
+        tasks = file.read()
     return [int(pid) for pid in tasks.split()]
 
 

@@ -36,6 +36,14 @@ _COLLAPSED: Final = [
     "**/{package-lock.json,npm-shrinkwrap.json,pnpm-lock.yaml,yarn.lock,go.sum,Cargo.lock}",
     "**/{node_modules,vendor,dist,third_party,Godeps}/**",
 ]
+#: Build tools whose one file describes the product and its test run alike: a part of it cannot be
+#: taken from the base, so a reader is told.
+_BUILD_FILES: Final = [
+    "**/{pom.xml,build.gradle,build.gradle.kts,settings.gradle,settings.gradle.kts,build.sbt}",
+    "**/{Cargo.toml,CMakeLists.txt,Package.swift,mix.exs,build.zig}",
+    "**/*.{csproj,fsproj,vbproj,cmake,cabal,bzl}",
+    "**/{BUILD,BUILD.bazel,WORKSPACE,MODULE.bazel,Directory.Build.props,Directory.Build.targets}",
+]
 _COLLAPSED_FLAGS: Final = glob.GLOBSTAR | glob.DOTGLOB | glob.BRACE
 
 
@@ -139,6 +147,18 @@ def collapsed_note(files: Sequence[ChangedFile]) -> str:
     if not folded:
         return ""
     return f"GitHub folds these in the diff; open them too: {code_list(folded)}."
+
+
+def build_files_note(files: Sequence[ChangedFile]) -> str:
+    """The changed files that build the product and run its tests, and are the candidate's."""
+    building = [shown_path(file.path) for file in files if _is_build_file(file.path)]
+    if not building:
+        return ""
+    return f"These also say which tests run, and are the candidate's own: {code_list(building)}."
+
+
+def _is_build_file(path: str) -> bool:
+    return glob.globmatch(path, _BUILD_FILES, flags=_COLLAPSED_FLAGS | glob.IGNORECASE)
 
 
 def _is_collapsed(path: str) -> bool:

@@ -7,6 +7,7 @@ from typing import Final
 from bot.contracts import CodingRequest
 from bot.github.escape import plain, quote, words
 from bot.github.messages.evidence import (
+    build_files_note,
     collapsed_note,
     digests_table,
     files_list,
@@ -75,7 +76,9 @@ def _round_sections(view: RunView, shown: RoundView) -> tuple[str, ...]:
         section("What changed and why", quote(synthesis.summary, 6_000) if synthesis else ""),
         section("Open risks", word_list(synthesis.unresolved_risks) if synthesis else ""),
         section("Evidence", _evidence(shown)),
-        section("Files", paragraphs(files_list(files), collapsed_note(files))),
+        section(
+            "Files", paragraphs(files_list(files), collapsed_note(files), build_files_note(files))
+        ),
         section("Plan", paragraphs(words(shown.plan.reason), bullets(task_lines(shown)))),
         section("Warnings", bullets(warning_lines(shown), 20)),
         details("Digests", digests_table(shown)),

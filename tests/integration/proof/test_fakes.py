@@ -137,6 +137,17 @@ FAKES = [
         FAILS,
         ("setup.cfg",),
     ),
+    Fake(
+        "plug-in that conftest.py names",
+        {"support/plugin.py": MAKE_PASS},
+        FAILS,
+        ("support/plugin.py",),
+        base={
+            "conftest.py": 'pytest_plugins = ["support.plugin"]\n',
+            "support/__init__.py": "",
+            "support/plugin.py": "",
+        },
+    ),
     Fake("tox.ini", {"tox.ini": "[pytest]\naddopts = -k zero\n"}, FAILS, ("tox.ini",)),
     Fake(
         "plug-in by entry point",
@@ -244,6 +255,20 @@ async def test_a_weakened_test_is_shown(judge_pytest: JudgePytest) -> None:
     assert report.passed
     assert report.suites[0].weakened == ("test_calc::test_add",)
     assert report.changed_tests == ("test_calc.py",)
+
+
+async def test_a_weakened_test_by_another_name_is_shown(judge_pytest: JudgePytest) -> None:
+    """A file is a test because the base's settings say so, and is judged in both versions."""
+    base = {
+        "pytest.ini": "[pytest]\npython_files = check_*.py\n",
+        "calc.py": FIX,
+        "test_calc.py": "",
+        "check_calc.py": TESTS,
+    }
+    weaker = TESTS.replace("== 4", "in (0, 4)")
+    report = await judge_pytest({**BASE, **base}, {"calc.py": BUG, "check_calc.py": weaker})
+    assert report.suites[0].weakened == ("check_calc::test_add",)
+    assert report.suites[0].canary == "failed"
 
 
 async def test_a_liar_that_knows_the_tests_cannot_be_refused(judge_pytest: JudgePytest) -> None:

@@ -66,6 +66,21 @@ GUARDS = (
         PASSED,
     ),
     Guard(
+        "plug-ins that the base's settings name come from the base; the canary and the red test",
+        (
+            Edit("runner_configuration.py", "for path in settings.loaded if", "for path in () if"),
+            NO_CANARY,
+            NO_MISSING,
+        ),
+        fakes("plug-in that conftest.py names"),
+        PASSED,
+    ),
+    Guard(
+        "tests are tests by the base's settings too",
+        (Edit("runner_configuration.py", " or settings.names_test(path)"),),
+        ("test_fakes.py::test_a_weakened_test_by_another_name_is_shown",),
+    ),
+    Guard(
         "no new module hides another; the canary looks again",
         (NO_SHADOWS, NO_CANARY),
         fakes("shadowing dependency", "shadowing standard library"),

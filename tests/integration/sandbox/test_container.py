@@ -161,7 +161,8 @@ async def test_a_command_has_nothing_but_its_limits(
 
 
 async def test_limits_hold_and_are_told_apart(container: ContainerSandbox, workspace: Path) -> None:
-    """Memory, output, time and disk end a command, each by its own name."""
+    """Memory, output, time and disk end a command, each by its own name, and nothing is left."""
+    here = set(Path.cwd().iterdir())
     limits = {"wall_seconds": 60.0, "disk_bytes": 32 * MIB}
 
     async def ended(script: str, **limit: float) -> str:
@@ -174,6 +175,7 @@ async def test_limits_hold_and_are_told_apart(container: ContainerSandbox, works
     assert await ended("sleep 300", wall_seconds=1) == "timeout"
     full = await execute(container, workspace, "head -c 100M /dev/zero > big")
     assert b"No space left" in full.output
+    assert not [path for path in set(Path.cwd().iterdir()) - here if path.name == "oom"]
 
 
 async def test_nothing_outlives_a_cancellation(

@@ -36,7 +36,9 @@ NO_MEMORY_LIMIT = (
         'if "memory" in hierarchy.controllers:\n        name =',
         "if False:\n        name =",
     ),
-    Edit("cgroup.py", "in _EXTRAS", "in ()"),
+    Edit(
+        "cgroup.py", 'if "memory" in hierarchy.controllers and hierarchy.version == 1:', "if False:"
+    ),
 )
 NO_OOM_WATCH = (
     Edit("running.py", 'if usage and usage.oom_kills and ending == "exit":', "if False:"),
@@ -70,7 +72,7 @@ GUARDS = (
     ),
     Guard(
         "buffers of sockets count as memory",
-        (Edit("cgroup.py", '("memory.kmem.tcp.limit_in_bytes", "")', '("none", "")'),),
+        (Edit("cgroup.py", '("memory.kmem.tcp.limit_in_bytes", ', '("none", '),),
         ("test_attack_limits.py::test_buffers_of_sockets_count_as_memory",),
     ),
     Guard(

@@ -843,3 +843,18 @@ def test_an_unknown_refusal_is_shown_as_it_came() -> None:
     """Nothing is guessed about words nobody knows."""
     said = messages.push_refused_sentence("no such luck, @octo-dev")
     assert said == "GitHub refused the push: no such luck, @octo-dev"
+
+
+def test_a_changed_build_file_is_named() -> None:
+    """Where one file describes product and test run alike, a reader is told that it changed."""
+    view = a_view()
+    shown = view.rounds[-1]
+    assert shown.candidate
+    assert "which tests run" not in messages.pull_request_body(view)
+    pom = shown.candidate.changed_files[0].model_copy(update={"path": "java/pom.xml"})
+    candidate = shown.candidate.model_copy(update={"changed_files": (pom,)})
+    view = replace(view, rounds=(*view.rounds[:-1], replace(shown, candidate=candidate)))
+    assert (
+        "These also say which tests run, and are the candidate's own: `java/pom.xml`."
+        in messages.pull_request_body(view)
+    )

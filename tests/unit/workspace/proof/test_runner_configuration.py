@@ -13,6 +13,7 @@ from workspace.runner_configuration import (
     is_runner_configuration,
     judged_entries,
 )
+from workspace.runner_settings import load_runner_settings
 from workspace.suite_scripts import scripts_named_by
 from workspace.tests_by_name import is_test_file
 from workspace.tree_entries import Entries, TreeEntry
@@ -340,3 +341,57 @@ def test_a_deleted_manifest_leaves_its_runner_sections() -> None:
     merged = restore_sections("setup.cfg", b"[metadata]\nname = p\n[tool:pytest]\na = b\n", b"")
     assert merged == b"[tool:pytest]\na = b\n"
     assert restore_sections("pyproject.toml", b'[project]\nname = "p"\n', b"") == b""
+
+
+@pytest.mark.parametrize(
+    ("setting", "named"),
+    [
+        ({"conftest.py": 'pytest_plugins = ["support.plugin"]\n'}, "support/plugin.py"),
+        ({"conftest.py": 'pytest_plugins: list[str] = "support"\n'}, "support/__init__.py"),
+        ({"a/conftest.py": 'pytest_plugins = ("near",)\n'}, "a/near.py"),
+        ({"pytest.ini": "[pytest]\naddopts = -q\n  -p support.plugin\n"}, "support/plugin.py"),
+        (
+            {"pyproject.toml": '[tool.pytest.ini_options]\naddopts = ["-p", "plugin"]\n'},
+            "src/plugin.py",
+        ),
+        ({"jest.config.js": "module.exports = {setupFiles: ['<rootDir>/set/up']}"}, "set/up.ts"),
+        ({"web/package.json": '{"jest": {"globalSetup": "./up.cjs"}}'}, "web/up.cjs"),
+        ({"vitest.config.ts": "import {x} from './shared'\nexport default x"}, "shared.mjs"),
+        ({"vite.config.ts": "{test: {reporters: ['default', './report']}}"}, "report/index.ts"),
+        ({".mocharc.json": '{"require": ["./hooks.js"]}'}, "hooks.js"),
+    ],
+)
+async def test_what_the_bases_settings_load_is_the_bases(
+    setting: dict[str, str], named: str
+) -> None:
+    """A plug-in or set-up file that the base's settings name runs as the base has it."""
+    base = {**setting, named: "old", "app.py": "old"}
+    candidate = {**base, named: "new", "app.py": "new"}
+    settings = await load_runner_settings(Blobs(), 1, tree(base))  # type: ignore[arg-type]
+    assert settings.loaded == {named}
+    assert await judged(base, candidate, settings=settings) == {**base, "app.py": "new"}
+
+
+async def test_a_build_names_its_own_sources_freely() -> None:
+    """The product's entry, aliases and manifests in a build's settings stay the candidate's."""
+    config = (
+        "import pkg from './package.json'\nexport default {build: {lib: {entry: 'src/main.ts'}},"
+        " resolve: {alias: {'@': './src'}}}"
+    )
+    base = {"vite.config.ts": config, "src/main.ts": "", "package.json": "{}"}
+    settings = await load_runner_settings(Blobs(), 1, tree(base))  # type: ignore[arg-type]
+    assert settings.loaded == frozenset()
+
+
+async def test_tests_by_other_names_are_known_from_the_bases_settings() -> None:
+    """`python_files` makes a file a test, so that it runs in both versions; `*.py` says nothing."""
+    ini = "[pytest]\npython_files = check_*.py\n    *_checks.py\ntestpaths = .\n"
+    base = {"pytest.ini": ini, "check_sums.py": "old", "app.py": "old"}
+    settings = await load_runner_settings(Blobs(), 1, tree(base))  # type: ignore[arg-type]
+    assert settings.test_patterns == ("check_*.py", "*_checks.py")
+    candidate = tree({**base, "check_sums.py": "weak", "app.py": "new"})
+    entries, changed = base_tests_entries(tree(base), candidate, settings)
+    assert changed == ("check_sums.py",)
+    assert entries["check_sums.py"].object_id == "old"
+    wide = tree({"setup.cfg": "[tool:pytest]\npython_files = *.py\n"})
+    assert (await load_runner_settings(Blobs(), 1, wide)).test_patterns == ()  # type: ignore[arg-type]
