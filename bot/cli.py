@@ -26,6 +26,7 @@ T = TypeVar("T")
 #: A run id, or a commit, whole or its beginning.
 WANTED = re.compile(r"[0-9a-z]{7,40}")
 FULL_SHA = re.compile(r"[0-9a-f]{40}")
+RunId = Annotated[str, typer.Argument(help="As `runs list` and the status comment show it.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="The Ultracode bot.")
@@ -94,7 +95,7 @@ def list_runs(
 
 
 @runs.command("show")
-def show_run(run_id: str, *, as_json: Json = False) -> None:
+def show_run(run_id: RunId, *, as_json: Json = False) -> None:
     """Show one run: where it stands, what it proved, how it ended."""
     from bot.shown import shown_run
 
@@ -102,7 +103,7 @@ def show_run(run_id: str, *, as_json: Json = False) -> None:
 
 
 @runs.command("cancel")
-def cancel(run_id: str) -> None:
+def cancel(run_id: RunId) -> None:
     """Stop a run, as `/ultracode cancel` does on its issue."""
     from bot.operating import cancel_run
 
@@ -110,7 +111,9 @@ def cancel(run_id: str) -> None:
 
 
 @app.command()
-def redeliver(guid: str) -> None:
+def redeliver(
+    guid: Annotated[str, typer.Argument(help="The id GitHub shows beside a delivery.")],
+) -> None:
     """Take a delivery again whose outcome is failed or unparsed."""
     from bot.operating import redeliver
 

@@ -75,6 +75,8 @@ async def set_up(wish: Wish, *, say: Callable[[str], None], ask: Callable[[str],
     """
     check_file(wish.file)
     check_address(wish.public_url)
+    if wish.public_url.startswith("http:"):
+        say("Webhooks and sign-ins will cross the network in the clear: prefer https.")
     code = await _code_from_browser(wish, say)
     app = await _exchange(wish.api_url, code)
     say(f"GitHub registered the App {_shown(app.name)!r}, owned by {_shown(app.owner.login)!r}.")

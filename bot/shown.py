@@ -5,6 +5,7 @@ The same facts stand in the status comment and in the concluding check run.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from bot.store.database import Database
@@ -35,8 +36,28 @@ async def shown_run(database: Database, run_id: str) -> Row:
         "evidence_digest": evidence.get("digest"),
         "exit_codes": report.get("exit_codes"),
         "sandbox": report.get("sandbox"),
+        "rounds": [round_line(pieces, number) for number in range(run.round + 1)],
         "ending": pieces.get("ending"),
     }
+
+
+def round_line(pieces: Mapping[str, Row], number: int) -> str:
+    """Return what one round came to, as far as it came: workers, suites, and why it failed."""
+    parts = []
+    workers = {
+        key.rpartition(":")[2]: piece["output"]["status"]
+        for key, piece in pieces.items()
+        if key.startswith(f"worker:{number}:")
+    }
+    if workers:
+        parts.append(", ".join(f"{name} {status}" for name, status in sorted(workers.items())))
+    for suite in (pieces.get(f"report:{number}") or {}).get("suites", ()):
+        verdict = "passed" if suite["passed"] else f"failed: {suite['reason']}"
+        parts.append(f"suite {suite['suite_id']} {verdict}")
+    result = pieces.get(f"result:{number}")
+    if result and not result["passed"] and result["failure"]:
+        parts.append(result["failure"])
+    return " · ".join(parts)
 
 
 def row_of(run: Run) -> Row:

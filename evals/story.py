@@ -116,7 +116,7 @@ class Story:
     async def follow(self, run_id: str, *, until: frozenset[str]) -> dict[str, Any]:
         """Tell every change of state until one of `until` is reached; return the run then."""
         deadline = time.monotonic() + RUN_SECONDS
-        last = ""
+        last, told = "", 0
         while time.monotonic() < deadline:
             async with self._database() as database:
                 run: dict[str, Any] = await shown_run(database, run_id)
@@ -124,7 +124,12 @@ class Story:
             if line != last:
                 self.tell(line)
                 last = line
+                for number, came_to in enumerate(run["rounds"][told : run["round"]], told + 1):
+                    self.tell(f"round {number}: {came_to}")
+                told = run["round"]
             if run["state"] in until:
+                if told == run["round"]:
+                    self.tell(f"round {told + 1}: {run['rounds'][told]}")
                 return run
             await asyncio.sleep(LOOK_SECONDS)
         raise NeverHappened(f"run {run_id} did not reach {sorted(until)}; it is {last}")

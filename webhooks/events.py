@@ -157,6 +157,13 @@ class PullRequestConvertedToDraft(_PullRequestEvent):
     action: Literal["converted_to_draft"]
 
 
+class PullRequestLabeled(_PullRequestEvent):
+    """A label was put on a pull request, by `sender`."""
+
+    action: Literal["labeled"]
+    label: Label
+
+
 class PullRequestReadyForReview(_PullRequestEvent):
     """A pull request left draft."""
 
@@ -428,6 +435,7 @@ Event: TypeAlias = (
     | PullRequestEdited
     | PullRequestSynchronized
     | PullRequestConvertedToDraft
+    | PullRequestLabeled
     | PullRequestReadyForReview
     | ReviewSubmitted
     | ReviewEdited

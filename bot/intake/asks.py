@@ -1,4 +1,4 @@
-"""What people ask for: a comment, a reply in a review thread or a label becomes an answer.
+"""What people ask for: a comment, a review, a reply in its thread or a label becomes an answer.
 
 In: an event on an issue or pull request. Out: the delivery's outcome; every recognised command got
 a reaction first and then words. Permission is asked of GitHub for every command, by the sender's
@@ -41,7 +41,13 @@ from webhooks.commands import (
     Verify,
     parse_command,
 )
-from webhooks.events import IssueCommentCreated, IssueLabeled, ReviewCommentCreated
+from webhooks.events import (
+    IssueCommentCreated,
+    IssueLabeled,
+    PullRequestLabeled,
+    ReviewCommentCreated,
+    ReviewSubmitted,
+)
 from webhooks.payloads import Account as PayloadAccount
 
 Telling: TypeAlias = Status | Help | Unknown | BadOption
@@ -179,9 +185,51 @@ async def on_thread(
     return await hear(voice, parsed)
 
 
-async def on_label(services: Services, event: IssueLabeled, delivery_id: str) -> DeliveryOutcome:
-    """Start a run for an issue that got the label, in the name of whoever set it."""
+async def on_review(
+    services: Services, event: ReviewSubmitted, delivery_id: str
+) -> DeliveryOutcome:
+    """Answer a command in a review's own words.
+
+    Where a review requests changes, all it says is feedback by itself: `revise` adds nothing.
+    """
+    review = event.review
+    if review.author is None or not review.author.is_person or event.installation is None:
+        return DeliveryOutcome.IGNORED
+    parsed = await asyncio.to_thread(parse_command, review.body)
+    if parsed.command is None and not parsed.hint:
+        return DeliveryOutcome.IGNORED
+    if review.state == "changes_requested" and isinstance(parsed.command, Revise):
+        return DeliveryOutcome.IGNORED
+    repository = services.github.repository(event.installation.id, event.repository.id)
+    voice = Voice(
+        services=services,
+        repository=repository,
+        answers=Answers(
+            effects=services.effects,
+            marks=services.marks,
+            repository=repository,
+            scope=f"review:{review.id}",
+            target=None,
+            number=event.pull_request.number,
+        ),
+        who=account_of(review.author),
+        number=event.pull_request.number,
+        issue_node_id=event.pull_request.node_id,
+        trigger=Trigger(kind="review", id=str(review.id)),
+        delivery_id=delivery_id,
+    )
+    return await hear(voice, parsed)
+
+
+async def on_label(
+    services: Services, event: IssueLabeled | PullRequestLabeled, delivery_id: str
+) -> DeliveryOutcome:
+    """Start a run for what got the label, in the name of whoever set it.
+
+    On a pull request that is what `/ultracode` alone would do there.
+    """
     sender = event.sender
+    labeled = event.pull_request if isinstance(event, PullRequestLabeled) else event.issue
     if sender is None or not sender.is_person or event.installation is None:
         return DeliveryOutcome.IGNORED
     repository = services.github.repository(event.installation.id, event.repository.id)
@@ -193,12 +241,12 @@ async def on_label(services: Services, event: IssueLabeled, delivery_id: str) ->
             marks=services.marks,
             repository=repository,
             scope=f"delivery:{delivery_id}",
-            target=ReactionTarget(kind="issue", id=event.issue.number),
-            number=event.issue.number,
+            target=ReactionTarget(kind="issue", id=labeled.number),
+            number=labeled.number,
         ),
         who=account_of(sender),
-        number=event.issue.number,
-        issue_node_id=event.issue.node_id,
+        number=labeled.number,
+        issue_node_id=labeled.node_id,
         trigger=Trigger(kind="label", id=delivery_id),
         delivery_id=delivery_id,
     )

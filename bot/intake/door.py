@@ -15,10 +15,10 @@ import structlog
 from bot.github import messages
 from bot.github.port import AccessLost, GitHubError, NotFound
 from bot.intake.answers import Answers
-from bot.intake.asks import on_comment, on_label, on_thread
+from bot.intake.asks import on_comment, on_label, on_review, on_thread
 from bot.intake.befall import on_end, on_regained
 from bot.intake.buttons import on_button
-from bot.intake.wake import runs_to_wake
+from bot.intake.wake import WakingEvent, runs_to_wake
 from bot.services import Services
 from bot.store.tables import DeliveryOutcome
 from webhooks import events
@@ -112,7 +112,7 @@ async def _dispatch(  # noqa: C901 - one case a kind of event
     match event:
         case events.IssueCommentCreated():
             return await on_comment(services, event, delivery_id)
-        case events.IssueLabeled():
+        case events.IssueLabeled() | events.PullRequestLabeled():
             return await on_label(services, event, delivery_id)
         case (
             events.IssueDeleted()
@@ -133,6 +133,10 @@ async def _dispatch(  # noqa: C901 - one case a kind of event
             return await on_regained(services, event)
         case events.ReviewCommentCreated():
             return await on_thread(services, event, delivery_id)
+        case events.ReviewSubmitted():
+            heard = await on_review(services, event, delivery_id)
+            woken = await wake(services, event)
+            return woken if heard is DeliveryOutcome.IGNORED else heard
         case (
             events.CheckRunActionRequested()
             | events.CheckRunRerequested()
@@ -140,8 +144,7 @@ async def _dispatch(  # noqa: C901 - one case a kind of event
         ):
             return await on_button(services, event, delivery_id)
         case (
-            events.ReviewSubmitted()
-            | events.ReviewEdited()
+            events.ReviewEdited()
             | events.ReviewDismissed()
             | events.ReviewThreadResolved()
             | events.ReviewThreadUnresolved()
@@ -156,11 +159,7 @@ async def _dispatch(  # noqa: C901 - one case a kind of event
             | events.StatusChanged()
             | events.Pushed()
         ):
-            app = await services.github.app()
-            woken = await runs_to_wake(event, services.runs, app_id=app.id)
-            for run_id in woken:
-                await services.queue.defer_advance(run_id, quick=True)
-            return DeliveryOutcome.HANDLED if woken else DeliveryOutcome.IGNORED
+            return await wake(services, event)
         case (
             events.IssueClosed()
             | events.IssueLocked()
@@ -174,3 +173,12 @@ async def _dispatch(  # noqa: C901 - one case a kind of event
             return DeliveryOutcome.IGNORED
         case _:
             assert_never(event)
+
+
+async def wake(services: Services, event: WakingEvent) -> DeliveryOutcome:
+    """Have the gate of every run that an event concerns decided again."""
+    app = await services.github.app()
+    woken = await runs_to_wake(event, services.runs, app_id=app.id)
+    for run_id in woken:
+        await services.queue.defer_advance(run_id, quick=True)
+    return DeliveryOutcome.HANDLED if woken else DeliveryOutcome.IGNORED

@@ -15,8 +15,9 @@ _NAMESPACES = (
 )
 _CONTAINER = (
     "Inside a container, start that one with `--security-opt seccomp=unconfined --security-opt"
-    " systempaths=unconfined` and CAP_SYS_ADMIN (podman: `--security-opt unmask=ALL`), or let the"
-    " bot use sibling containers (ULTRACODE_SANDBOX=container)."
+    " systempaths=unconfined`, and CAP_SYS_ADMIN where the bot is root in it (podman:"
+    " `--security-opt unmask=ALL`), or let the bot use sibling containers"
+    " (ULTRACODE_SANDBOX=container)."
 )
 _SECCOMP = "The system call filter needs libseccomp: `apt install libseccomp2`."
 _SIGNS = (

@@ -14,7 +14,10 @@ from tests.integration.intake.conftest import Bot
 
 pytestmark = pytest.mark.postgres
 
-DOORS = ("comment", "thread", "label", "button", "rerequested", "suite")
+DOORS = (
+    *("comment", "thread", "review", "label", "label on a pull request"),
+    *("button", "rerequested", "suite"),
+)
 KEYS = ("outsider", "reader", "triager")
 APP = {"id": 77, "login": "other[bot]", "type": "Bot"}
 
@@ -31,6 +34,14 @@ async def knock(bot: Bot, door: str, issue: Issue, run: Run) -> tuple[str, dict[
         await github.review(pull, as_user="writer", event="COMMENT", comments=[remark])
         name = "pull_request_review_comment"
         return name, bot.last(name)
+    if door == "review":
+        pull = await bot.pull("topic/notes")
+        await github.review(pull, as_user="writer", event="COMMENT", body="/ultracode cancel")
+        return "pull_request_review", bot.last("pull_request_review")
+    if door == "label on a pull request":
+        pull = await bot.pull("topic/notes")
+        await github.label(pull.issue, "ultracode", as_user="writer")
+        return "pull_request", bot.last("pull_request")
     if door == "label":
         other = await github.open_issue(as_user="writer", title="More", body="And more")
         await github.label(other, "ultracode", as_user="writer")
@@ -55,8 +66,8 @@ def as_sender(payload: dict[str, Any], account: dict[str, Any] | None) -> bytes:
     """Return a payload as if somebody else, or a deleted account, had caused it."""
     changed = copy.deepcopy(payload)
     changed["sender"] = account
-    if "comment" in changed:
-        changed["comment"]["user"] = account
+    for words in {"comment", "review"} & changed.keys():
+        changed[words]["user"] = account
     return orjson.dumps(changed)
 
 

@@ -1,5 +1,6 @@
 """Commands on pull requests: in review threads, and on those of other people."""
 
+import orjson
 import pytest
 
 from bot.contracts import CodingRequest
@@ -88,3 +89,42 @@ async def test_a_review_speaks_on_lines_too(bot: Bot) -> None:
     [asked] = [r for r in await door.reviews(pull.number) if r.state == "CHANGES_REQUESTED"]
     feedback = await load_feedback(door, pull.number, asked)
     assert feedback == "Not yet.\n\nOn `notes.md`, line 1: Say why."
+
+
+async def test_a_command_in_a_review_is_obeyed(bot: Bot) -> None:
+    """A review's own words may be a command; what comes again is not done again."""
+    pull = await bot.pull("topic/notes")
+    await bot.github.review(pull, as_user="writer", event="COMMENT", body="/ultracode Say why.")
+    await bot.hear()
+    [run] = await bot.runs()
+    request = CodingRequest.model_validate(run.request["coding_request"])
+    assert (request.request, run.trigger_kind) == ("Say why.", "review")
+    await bot.post("pull_request_review", orjson.dumps(bot.last("pull_request_review") | {"n": 1}))
+    await bot.work()
+    assert len(await bot.runs()) == 1
+    await bot.github.review(
+        pull, as_user="second_writer", event="APPROVE", body="Fine.\n\n/ultracode cancle"
+    )
+    await bot.hear()
+    assert "Did you mean `/ultracode cancel`" in (await bot.said(pull))[-1]
+
+
+async def test_revise_in_a_request_for_changes_adds_nothing(bot: Bot) -> None:
+    """All that such a review says is feedback by itself: the command is not answered apart."""
+    pull = await bot.pull("topic/notes")
+    await bot.github.review(
+        pull, as_user="maintainer", event="REQUEST_CHANGES", body="/ultracode revise Say why."
+    )
+    await bot.hear()
+    assert await bot.said(pull) == []
+
+
+async def test_the_label_on_a_pull_request(bot: Bot) -> None:
+    """It is what `/ultracode` alone would be there, and comes off."""
+    pull = await bot.pull("topic/notes")
+    await bot.github.label(pull.issue, "ultracode", as_user="writer")
+    await bot.hear()
+    [run] = await bot.runs()
+    request = CodingRequest.model_validate(run.request["coding_request"])
+    assert (request.base_ref, request.on_pull) == ("refs/heads/topic/notes", True)
+    assert pull.issue.labels == []
