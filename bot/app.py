@@ -72,14 +72,21 @@ def create_app(
     return app
 
 
-async def serve_web(*, host: str, port: int) -> None:
-    """Run the web role until it is told to stop."""
+async def serve_web(*, host: str, port: int, agentos: bool = False) -> None:
+    """Run the web role until it is told to stop; with `agentos`, runs can be read over its API."""
     settings = load_settings()
     configure_logging()
+    if agentos:
+        settings.agentos_verification()
     async with open_database(settings) as url, Database(url) as database:
         pages = PagesDoor(settings, database)
+        app = create_app(settings, database, pages=pages)
+        if agentos:
+            from bot.agentos import add_agentos  # noqa: PLC0415 - seconds that only this option costs
+
+            add_agentos(app, settings, url)
         config = uvicorn.Config(
-            create_app(settings, database, pages=pages),
+            app,
             host=host,
             port=port,
             log_config=None,

@@ -40,26 +40,30 @@ app.add_typer(policy, name="policy")
 
 @app.command()
 def serve(
+    *,
     role: Annotated[str, typer.Option(help="all, web or worker.")] = "all",
     host: Annotated[str, typer.Option(help="Address the web role listens on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port the web role listens on.")] = 8000,
+    agentos: Annotated[
+        bool, typer.Option("--agentos", help="Record traces; show runs over AgentOS's API.")
+    ] = False,
 ) -> None:
     """Run the server: everything in one process tree, or one role of it."""
     match role:
         case "all":
             from bot.serve import serve_all
 
-            raise typer.Exit(asyncio.run(serve_all(host=host, port=port)))
+            raise typer.Exit(asyncio.run(serve_all(host=host, port=port, agentos=agentos)))
         case "web":
             import uvloop
 
             from bot.app import serve_web
 
-            uvloop.run(serve_web(host=host, port=port))
+            uvloop.run(serve_web(host=host, port=port, agentos=agentos))
         case "worker":
             from bot.worker import serve_worker
 
-            asyncio.run(serve_worker())
+            asyncio.run(serve_worker(agentos=agentos))
         case _:
             raise typer.BadParameter(f"{role!r} is no role: all, web or worker")
 

@@ -30,11 +30,20 @@ class Operators:
 
     def admits(self, authorization: str) -> bool:
         """Whether an Authorization header holds an operator's token."""
-        scheme, _, token = authorization.partition(" ")
-        if self._verification is None or scheme.lower() != "bearer" or not token:
+        if self._verification is None:
             return False
-        claims = verified_claims(token.strip(), self._verification)
+        claims = verified_bearer(authorization, self._verification)
         return claims is not None and OPERATOR_SCOPE in scopes_of(claims)
+
+
+def verified_bearer(
+    authorization: str, verification: TokenVerification
+) -> Mapping[str, Any] | None:
+    """Return the claims of the token in an Authorization header; None if there is none of ours."""
+    scheme, _, token = authorization.partition(" ")
+    if scheme.lower() != "bearer" or not token:
+        return None
+    return verified_claims(token.strip(), verification)
 
 
 def verified_claims(token: str, verification: TokenVerification) -> Mapping[str, Any] | None:

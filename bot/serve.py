@@ -15,21 +15,24 @@ from bot.store.opened import open_database
 from bot.supervisor import Child, supervise
 
 
-async def serve_all(*, host: str, port: int) -> int:
+async def serve_all(*, host: str, port: int, agentos: bool = False) -> int:
     """Keep a web and a worker process running; return the exit code."""
     settings = load_settings()
     configure_logging()
     settings.github_app()
     settings.webhook_secrets()
+    if agentos:
+        settings.agentos_verification()
+    options = ("--agentos",) if agentos else ()
     serve = (sys.executable, "-m", "bot.cli", "serve", "--role")
     async with open_database(settings):
         return await supervise(
             (
                 Child(
                     "web",
-                    (*serve, "web", "--host", host, "--port", str(port)),
+                    (*serve, "web", "--host", host, "--port", str(port), *options),
                     role_environment("web"),
                 ),
-                Child("worker", (*serve, "worker"), role_environment("worker")),
+                Child("worker", (*serve, "worker", *options), role_environment("worker")),
             )
         )

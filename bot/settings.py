@@ -352,6 +352,20 @@ class Settings(BaseSettings):
             key=SecretStr(pem), audience=self.jwt_audience, issuer=self.jwt_issuer
         )
 
+    def agentos_verification(self) -> TokenVerification:
+        """How AgentOS verifies tokens; it is not served without.
+
+        Raises:
+            SettingsError: One of the three settings it takes is missing or wrong.
+        """
+        verification = self.token_verification()
+        if verification is None:
+            raise SettingsError(
+                "--agentos needs JWT_VERIFICATION_KEY, JWT_AUDIENCE and JWT_ISSUER. "
+                + str(_missing("jwt_verification_key"))
+            )
+        return verification
+
     def model(self, role: AgentRole) -> ModelSettings:
         """The model of one role: its own variable, else AGENT_MODEL_ID.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 import structlog
 
@@ -35,7 +35,7 @@ from bot.store.pieces import Pieces
 from bot.store.runs import RunStore
 from bot.store.signing_keys import SigningKeys
 from bot.tokens import InstallationCredentials
-from bot.workflow import open_workflow_store
+from bot.workflow import AGNO_SCHEMA, open_workflow_store
 from workspace.sandbox.choice import choose_sandbox
 from workspace.service import Workshop
 from workspace.signing import Signer
@@ -85,15 +85,23 @@ async def patiently(work: Awaitable[None]) -> None:
         raise RetryLater(GITHUB_AWAY_SECONDS, str(away)) from away
 
 
-async def serve_worker(timing: Timing | None = None) -> None:
-    """Run jobs until SIGTERM or SIGINT; `timing` notices lost workers faster, for tests."""
+async def serve_worker(timing: Timing | None = None, *, agentos: bool = False) -> None:
+    """Run jobs until SIGTERM or SIGINT.
+
+    Args:
+        timing: Notices lost workers faster, for tests.
+        agentos: Whether to record traces for AgentOS.
+    """
     settings = load_settings()
     configure_logging()
     arm(settings.ultracode_crashpoint)
     stopping = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    async with open_services(settings, timing) as services:
+    async with AsyncExitStack() as kept:
+        services = await kept.enter_async_context(open_services(settings, timing))
+        if agentos:
+            await kept.enter_async_context(open_traces(settings, services.database))
         log.info("worker started")
         jobs = settings.ultracode_worker_jobs
         async with asyncio.TaskGroup() as group:
@@ -142,6 +150,14 @@ async def open_services(
             credentials=credentials,
             agno_db=agno_db,
         )
+
+
+def open_traces(settings: Settings, database: Database) -> AbstractAsyncContextManager[None]:
+    """Record traces where AgentOS reads them."""
+    from bot.agents.tracing import recorded_traces  # noqa: PLC0415 - seconds only this option costs
+
+    url = settings.agentos_database_url
+    return recorded_traces(url.get_secret_value() if url else database.conninfo, AGNO_SCHEMA)
 
 
 @asynccontextmanager

@@ -22,6 +22,7 @@ from agno.run.workflow import WorkflowRunOutput
 from agno.workflow import Loop, OnError, OnReject, Step, Workflow
 from agno.workflow.types import HumanReview, StepInput, StepOutput
 
+from bot.agents.spans import run_span
 from bot.contracts import MAX_ROUNDS, CandidateEnvelope, Ending, RoundResult
 from bot.errors import BotError
 from bot.live import LiveRun
@@ -35,6 +36,7 @@ from bot.store.fence import install_fence
 WorkflowStore: TypeAlias = AsyncPostgresDb
 
 WORKFLOW_ID = "ultracode"
+AGNO_SCHEMA = "agno"
 PLAN_STEP = "Plan"
 REVIEW_STEP = "Review Candidate Envelope"
 
@@ -148,7 +150,8 @@ class Conductor:
         """Await Agno, and raise what a step raised instead of what Agno made of it."""
         self._failure = None
         try:
-            output = await running
+            with run_span(self._live.run_id, self._live.user_id, WORKFLOW_ID):
+                output = await running
         except BaseException as raised:
             if self._failure is not None and self._failure is not raised:
                 raise self._failure from raised
@@ -281,4 +284,4 @@ def _pausing_step(
 
 def open_workflow_store(url: str) -> WorkflowStore:
     """Return Agno's own tables on an engine whose transactions are fenced by the run's epoch."""
-    return AsyncPostgresDb(db_engine=install_fence(create_engine(url)), db_schema="agno")
+    return AsyncPostgresDb(db_engine=install_fence(create_engine(url)), db_schema=AGNO_SCHEMA)

@@ -29,6 +29,7 @@ from pydantic import BaseModel
 
 from bot.agents.provider import load_answer
 from bot.agents.schema import strict_schema
+from bot.agents.spans import model_span
 from bot.agents.toolkit import CallRefused, parse_call
 from bot.agents.usage import Usage
 from bot.settings import AgentRole, ModelSettings
@@ -154,9 +155,12 @@ class WatchedModel(OpenAIResponses):
                 )
                 request["model"] = self.id
                 request["input"] = self._format_messages(messages, compress_tool_results)
-                response = await self._timed_answer(request, assistant_message)
+                with model_span(self.id) as took:
+                    response = await self._timed_answer(request, assistant_message)
+                    usage = _usage(response)
+                    took(usage)
                 answer = self._parse_provider_response(response)
-                await permit.take(answer, _usage(response))
+                await permit.take(answer, usage)
         except Exception as failure:
             self.watch.failed(failure)
             raise

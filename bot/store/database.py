@@ -55,13 +55,19 @@ class Database:
         await self.close()
 
 
-def create_engine(url: str, *, pool_size: int = 10) -> AsyncEngine:
+def create_engine(url: str, *, pool_size: int = 10, read_only: bool = False) -> AsyncEngine:
     """An engine that replaces dead connections and never shows a statement's values.
 
-    Values are people's words and models' output: they belong in no log and no error.
+    Values are people's words and models' output: they belong in no log and no error. With
+    `read_only` PostgreSQL refuses every statement that would change something.
     """
+    address = sqlalchemy_url(url)
+    if read_only:
+        given = str(address.query.get("options", ""))
+        options = f"{given} -c default_transaction_read_only=on".strip()
+        address = address.update_query_dict({"options": options})
     return create_async_engine(
-        sqlalchemy_url(url),
+        address,
         pool_size=pool_size,
         max_overflow=pool_size,
         pool_pre_ping=True,
