@@ -18,7 +18,8 @@ from bot.intake.answers import Answers
 from bot.intake.asks import on_comment, on_label, on_thread
 from bot.intake.befall import on_end, on_regained
 from bot.intake.buttons import on_button
-from bot.intake.wake import runs_to_wake
+from bot.intake.close import stop_closed
+from bot.intake.wake import WakingEvent, runs_to_wake
 from bot.services import Services
 from bot.store.tables import DeliveryOutcome
 from webhooks import events
@@ -139,13 +140,16 @@ async def _dispatch(  # noqa: C901 - one case a kind of event
             | events.CheckSuiteRerequested()
         ):
             return await on_button(services, event, delivery_id)
+        case events.PullRequestClosed():
+            stopped = await stop_closed(services, event, delivery_id)
+            woken = await _wake(services, event)
+            return DeliveryOutcome.HANDLED if stopped else woken
         case (
             events.ReviewSubmitted()
             | events.ReviewEdited()
             | events.ReviewDismissed()
             | events.ReviewThreadResolved()
             | events.ReviewThreadUnresolved()
-            | events.PullRequestClosed()
             | events.PullRequestReopened()
             | events.PullRequestEdited()
             | events.PullRequestSynchronized()
@@ -156,11 +160,7 @@ async def _dispatch(  # noqa: C901 - one case a kind of event
             | events.StatusChanged()
             | events.Pushed()
         ):
-            app = await services.github.app()
-            woken = await runs_to_wake(event, services.runs, app_id=app.id)
-            for run_id in woken:
-                await services.queue.defer_advance(run_id, quick=True)
-            return DeliveryOutcome.HANDLED if woken else DeliveryOutcome.IGNORED
+            return await _wake(services, event)
         case (
             events.IssueClosed()
             | events.IssueLocked()
@@ -174,3 +174,11 @@ async def _dispatch(  # noqa: C901 - one case a kind of event
             return DeliveryOutcome.IGNORED
         case _:
             assert_never(event)
+
+
+async def _wake(services: Services, event: WakingEvent) -> DeliveryOutcome:
+    app = await services.github.app()
+    woken = await runs_to_wake(event, services.runs, app_id=app.id)
+    for run_id in woken:
+        await services.queue.defer_advance(run_id, quick=True)
+    return DeliveryOutcome.HANDLED if woken else DeliveryOutcome.IGNORED
