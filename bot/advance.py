@@ -324,7 +324,7 @@ def ending_of(verdict: gate.Rejected | gate.MergedElsewhere | gate.Landed) -> En
         case gate.Rejected(by=by):
             return Ending(
                 outcome="rejected",
-                sentence=f"{by.login} closed the pull request without merging it.",
+                sentence=messages.closed_by_writer_sentence(by.login),
             )
         case gate.MergedElsewhere():
             return Ending(
@@ -412,7 +412,7 @@ async def clean_up(services: Services, run_id: str) -> None:
     if claim is None:
         return
     await services.workshop.cancel(run_id)
-    sentence = claim.run.state_reason or messages.cancelled_by_writer_sentence()
+    sentence = claim.run.state_reason or messages.cancelled_sentence()
     ending = Ending(outcome="cancelled", sentence=sentence)
     with holding(run_id, claim.epoch):
         try:

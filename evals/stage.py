@@ -142,9 +142,20 @@ class Stage:
     async def let_webhooks_go_wrong(self, fault: str, event: str, times: int = 1) -> None:
         """Let the next deliveries of an event be dropped, doubled, reordered or delayed."""
         wanted = {"fault": fault, "event": event, "times": times}
-        async with httpx.AsyncClient(trust_env=False) as client:
-            url = f"{self.github['url']}/_loopback/webhook-faults"
-            (await client.post(url, json=wanted)).raise_for_status()
+        await self._switch("POST", "webhook-faults", wanted)
+
+    async def let_github_go_wrong(self, kind: str, method: str, path: str, **how: float) -> None:
+        """Let the next calls of a method and path pattern go wrong; `how` as in `Fault`."""
+        await self._switch("POST", "faults", {"kind": kind, "method": method, "path": path, **how})
+
+    async def let_github_go_right(self) -> None:
+        """Let everything go right again, webhooks too."""
+        await self._switch("DELETE", "faults", None)
+
+    async def _switch(self, method: str, lever: str, values: Json | None) -> None:
+        async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
+            url = f"{self.github['url']}/_loopback/{lever}"
+            (await client.request(method, url, json=values)).raise_for_status()
 
     async def press(self, person: Person, check: Json, identifier: str) -> None:
         """Press a check run's own button on its page: GitHub's REST API has no call for it."""

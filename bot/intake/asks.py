@@ -62,9 +62,9 @@ class By(TypedDict):
 
 
 class Actor(TypedDict):
-    """Who acts, because of which delivery, for the audit trail."""
+    """Who acts, because of which delivery, for the audit trail and for people."""
 
-    actor_id: int
+    who: UserRef
     delivery_id: str
 
 
@@ -101,7 +101,7 @@ class Voice:
     @property
     def actor(self) -> Actor:
         """Return who acts, because of which delivery."""
-        return {"actor_id": self.who.id, "delivery_id": self.delivery_id}
+        return {"who": self.user, "delivery_id": self.delivery_id}
 
     @property
     def user(self) -> UserRef:

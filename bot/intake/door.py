@@ -18,6 +18,7 @@ from bot.intake.answers import Answers
 from bot.intake.asks import on_comment, on_label, on_review, on_thread
 from bot.intake.befall import on_end, on_regained
 from bot.intake.buttons import on_button
+from bot.intake.close import stop_closed
 from bot.intake.wake import WakingEvent, runs_to_wake
 from bot.services import Services
 from bot.store.tables import DeliveryOutcome
@@ -143,12 +144,15 @@ async def _dispatch(  # noqa: C901 - one case a kind of event
             | events.CheckSuiteRerequested()
         ):
             return await on_button(services, event, delivery_id)
+        case events.PullRequestClosed():
+            stopped = await stop_closed(services, event, delivery_id)
+            woken = await wake(services, event)
+            return DeliveryOutcome.HANDLED if stopped else woken
         case (
             events.ReviewEdited()
             | events.ReviewDismissed()
             | events.ReviewThreadResolved()
             | events.ReviewThreadUnresolved()
-            | events.PullRequestClosed()
             | events.PullRequestReopened()
             | events.PullRequestEdited()
             | events.PullRequestSynchronized()

@@ -67,7 +67,7 @@ async def has_answered_another(services: Services, run: Run, trigger: Trigger, r
     return any(current is None or Go.model_validate(current.value) != go for go in others)
 
 
-async def cancel(services: Services, run: Run | None, *, actor_id: int, delivery_id: str) -> str:
+async def cancel(services: Services, run: Run | None, *, who: UserRef, delivery_id: str) -> str:
     """Stop a run; return the answer, empty when the run's own ending will tell.
 
     One delivery cancels once, however often it is handled: never a run that was started since.
@@ -78,7 +78,11 @@ async def cancel(services: Services, run: Run | None, *, actor_id: int, delivery
         return ""
     async with services.database.begin() as tx:  # a death in between must not leave it uncleaned
         cancelled = await services.runs.cancel(
-            run.run_id, actor=f"github:{actor_id}", delivery_id=delivery_id, tx=tx
+            run.run_id,
+            actor=f"github:{who.id}",
+            sentence=messages.cancelled_by_writer_sentence(who.login),
+            delivery_id=delivery_id,
+            tx=tx,
         )
         if cancelled is not None:
             await services.queue.defer_clean_up(run.run_id, tx=tx)

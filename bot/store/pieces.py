@@ -56,7 +56,14 @@ class Pieces:
             return {row.key: _piece(row) for row in found}
 
     async def save(
-        self, run_id: str, key: str, value: Any, *, epoch: int, contract_version: int
+        self,
+        run_id: str,
+        key: str,
+        value: Any,
+        *,
+        epoch: int,
+        contract_version: int,
+        tx: Transaction | None = None,
     ) -> Piece:
         """Store a finished piece, or find it stored.
 
@@ -66,6 +73,7 @@ class Pieces:
             value: What `json` can write. It is read back as JSON gives it (tuples as lists).
             epoch: The writer's claim.
             contract_version: The version of the contract the value keeps.
+            tx: The caller's transaction.
 
         Returns:
             The stored piece.
@@ -76,9 +84,9 @@ class Pieces:
         """
         kind = key.partition(":")[0]
         crashpoint(f"pieces.before_save:{kind}")
-        async with self._database.begin() as tx:
-            await guard(tx, run_id, epoch)
-            row = await tx.execute(
+        async with self._database.begin(tx) as connection:
+            await guard(connection, run_id, epoch)
+            row = await connection.execute(
                 insert(pieces)
                 .values(
                     run_id=run_id,
@@ -91,7 +99,7 @@ class Pieces:
                 .returning(*_columns().selected_columns)
             )
             fresh = row.first()
-            stored = _piece(fresh) if fresh else await self.load(run_id, key, tx=tx)
+            stored = _piece(fresh) if fresh else await self.load(run_id, key, tx=connection)
         crashpoint(f"pieces.after_save:{kind}")
         if stored is None:
             raise PieceConflict(f"The piece {key} of run {run_id} has vanished.")

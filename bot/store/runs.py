@@ -215,7 +215,7 @@ class RunStore(RunQueries):
         """Move the run to `cancelling` at a new epoch, which also fences the busy worker.
 
         A run whose promotion was begun cannot be cancelled: the push may have happened. `sentence`
-        is what the ending says for people; without one, that somebody with write access did it.
+        is what the ending says for people: who did it, or what befell the run.
 
         Returns:
             The run, or None when it has ended, is being cancelled, or is too far.

@@ -23,6 +23,7 @@ Kind = Literal[
     "secondary_limit",  # 403 with Retry-After
     "secondary_limit_bare",  # 403 without any header that says how long
     "error_after",  # do it, then answer `status`
+    "timeout",  # do nothing and never answer
     "timeout_after",  # do it, then never answer
     "reset",  # close the connection without doing it
     "reset_after",  # do it, then close the connection
@@ -101,6 +102,9 @@ class Misbehaving:
             await self._after(fault, scope, receive, send)
         elif fault.kind == "reset":
             await _hang_up(receive)
+        elif fault.kind == "timeout":
+            while (await receive())["type"] != "http.disconnect":
+                pass
         else:
             await _refusal(fault).send(send)
 

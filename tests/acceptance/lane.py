@@ -12,7 +12,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -105,9 +105,16 @@ class Lane:
 
 @asynccontextmanager
 async def small_stage(
-    folder: Path, repositories: Sequence[str], model: ScriptedModel
+    folder: Path,
+    repositories: Sequence[str],
+    model: ScriptedModel,
+    *,
+    extra: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Stage]:
-    """Open a stage with very small repositories and without a worker."""
+    """Open a stage with very small repositories and without a worker.
+
+    `extra` are the bot's variables where they differ from running commands without a sandbox.
+    """
     source = folder / "state"
     (source / ".github").mkdir(parents=True)
     (source / ".github" / "ultracode.yml").write_text(POLICY)
@@ -124,7 +131,7 @@ async def small_stage(
         Path("unused"),
         folder=folder,
         provider=provider,
-        extra={"ULTRACODE_SANDBOX": "local", "ULTRACODE_TRUST": "trusted"},
+        extra={"ULTRACODE_SANDBOX": "local", "ULTRACODE_TRUST": "trusted", **(extra or {})},
         worker=False,
     ) as opened:
         yield opened

@@ -61,6 +61,8 @@ from bot.github.messages.lost_ground import (
     access_lost_sentence,
     cancelled_by_operator_sentence,
     cancelled_by_writer_sentence,
+    cancelled_sentence,
+    closed_by_writer_sentence,
     lost_ground_sentence,
 )
 from bot.github.messages.pull_request import (
@@ -81,7 +83,9 @@ __all__ = [
     "base_not_admitted_message",
     "cancelled_by_operator_sentence",
     "cancelled_by_writer_sentence",
+    "cancelled_sentence",
     "check_runs",
+    "closed_by_writer_sentence",
     "commit_message",
     "commit_subject",
     "deciding_again_message",

@@ -43,9 +43,19 @@ def access_lost_sentence() -> str:
     )
 
 
-def cancelled_by_writer_sentence() -> str:
-    """Say that somebody stopped a run on GitHub; the page itself shows who."""
-    return "Somebody with write access cancelled it."
+def cancelled_sentence() -> str:
+    """Say that a run was stopped, where it is not known by whom."""
+    return "It was cancelled."
+
+
+def cancelled_by_writer_sentence(login: str) -> str:
+    """Say who stopped a run on GitHub."""
+    return f"{login} cancelled it."
+
+
+def closed_by_writer_sentence(login: str) -> str:
+    """Say who ended a run by closing its pull request."""
+    return f"{login} closed the pull request without merging it."
 
 
 def cancelled_by_operator_sentence() -> str:
