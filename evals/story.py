@@ -71,6 +71,8 @@ class Story:
     stage: Stage
     branch: str = "main"
     tell: Tell = field(default=lambda _line: None)
+    _told: int = 0
+    """Rounds whose outcome was told."""
 
     async def live(
         self,
@@ -116,7 +118,7 @@ class Story:
     async def follow(self, run_id: str, *, until: frozenset[str]) -> dict[str, Any]:
         """Tell every change of state until one of `until` is reached; return the run then."""
         deadline = time.monotonic() + RUN_SECONDS
-        last, told = "", 0
+        last = ""
         while time.monotonic() < deadline:
             async with self._database() as database:
                 run: dict[str, Any] = await shown_run(database, run_id)
@@ -124,15 +126,17 @@ class Story:
             if line != last:
                 self.tell(line)
                 last = line
-                for number, came_to in enumerate(run["rounds"][told : run["round"]], told + 1):
-                    self.tell(f"round {number}: {came_to}")
-                told = run["round"]
+                self._tell_rounds(run, run["round"])
             if run["state"] in until:
-                if told == run["round"]:
-                    self.tell(f"round {told + 1}: {run['rounds'][told]}")
+                self._tell_rounds(run, run["round"] + 1)
                 return run
             await asyncio.sleep(LOOK_SECONDS)
         raise NeverHappened(f"run {run_id} did not reach {sorted(until)}; it is {last}")
+
+    def _tell_rounds(self, run: dict[str, Any], ended: int) -> None:
+        for number in range(self._told, ended):
+            self.tell(f"round {number + 1}: {run['rounds'][number]}")
+        self._told = max(self._told, ended)
 
     def _database(self) -> Database:
         return Database(self.stage.environment["DATABASE_URL"], pool_size=1)
