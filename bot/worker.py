@@ -132,8 +132,7 @@ async def open_services(
         else:
             await SigningKeys(database).record(signer.public_key)
         workshop = await kept.enter_async_context(open_workshop(settings, credentials, signer))
-        agno_db = open_workflow_store(url)
-        kept.push_async_callback(agno_db.close)
+        agno_db = await kept.enter_async_context(open_workflow_store(database))
         yield Services(
             settings=settings,
             database=database,

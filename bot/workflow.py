@@ -12,7 +12,8 @@ What was measured about Agno, and why each argument is as it is: ARCHITECTURE.md
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -21,6 +22,7 @@ from agno.run.base import RunContext, RunStatus
 from agno.run.workflow import WorkflowRunOutput
 from agno.workflow import Loop, OnError, OnReject, Step, Workflow
 from agno.workflow.types import HumanReview, StepInput, StepOutput
+from sqlalchemy import text
 
 from bot.agents.spans import run_span
 from bot.contracts import MAX_ROUNDS, CandidateEnvelope, Ending, RoundResult
@@ -30,7 +32,7 @@ from bot.steps.finalize import finalize
 from bot.steps.plan import make_plan, plan_waits
 from bot.steps.review import final_result, needs_review
 from bot.steps.round import execute_round
-from bot.store.database import create_engine
+from bot.store.database import Database, create_engine
 from bot.store.fence import install_fence
 
 WorkflowStore: TypeAlias = AsyncPostgresDb
@@ -282,6 +284,21 @@ def _pausing_step(
     )
 
 
-def open_workflow_store(url: str) -> WorkflowStore:
-    """Return Agno's own tables on an engine whose transactions are fenced by the run's epoch."""
-    return AsyncPostgresDb(db_engine=install_fence(create_engine(url)), db_schema=AGNO_SCHEMA)
+@asynccontextmanager
+async def open_workflow_store(database: Database) -> AsyncIterator[WorkflowStore]:
+    """Give Agno's own tables on an engine whose transactions are fenced by the run's epoch.
+
+    They are made here, by one process at a time. Left to its first use, Agno would make them in the
+    middle of a run, and after one attempt that met an absent database never again in this process:
+    the half-made table stays in its metadata (measured, 3.1.10).
+    """
+    engine = install_fence(create_engine(database.url.render_as_string(hide_password=False)))
+    store = AsyncPostgresDb(db_engine=engine, db_schema=AGNO_SCHEMA)
+    try:
+        async with database.begin() as tx:
+            await tx.execute(text("select pg_advisory_xact_lock(hashtextextended('agno', 0))"))
+            for kind in ("sessions", "runs"):
+                await store._get_table(kind, create_table_if_not_found=True)  # noqa: SLF001 - no public call makes these two alone
+        yield store
+    finally:
+        await store.close()

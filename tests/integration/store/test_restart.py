@@ -2,9 +2,7 @@
 
 import asyncio
 import hashlib
-import os
 import shutil
-import signal
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -21,13 +19,12 @@ from bot.store.database import Database
 from bot.store.inbox import PostgresInbox
 from bot.store.migrate import upgrade
 from bot.store.runs import RunStore
+from evals.database_faults import DatabaseFaults, How
 from tests.integration.store.make import make_run
 from tests.integration.store.queue_worker import FAST, Recorder
 from webhooks.inbox import Accepted, Delivery, Duplicate
 
 pytestmark = pytest.mark.postgres
-
-_POSTMASTER_SIGNALS = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 
 
 @pytest.fixture
@@ -47,16 +44,8 @@ def own_url(own_folder: Path) -> str:
     return url
 
 
-async def restart(folder: Path, how: str) -> None:
-    """Stop the server as its operator would, wait until it is gone, and start it again."""
-    pid_file = folder / "postgres" / "18" / "postmaster.pid"
-    os.kill(int(pid_file.read_text().split("\n")[0]), _POSTMASTER_SIGNALS[how])
-    async with asyncio.timeout(30):
-        while True:
-            if not pid_file.exists():
-                break
-            await asyncio.sleep(0.02)
-    await asyncio.to_thread(embedded.start, folder)
+async def restart(folder: Path, how: How) -> None:
+    await DatabaseFaults(folder, "").restart(how)
 
 
 @asynccontextmanager
@@ -107,7 +96,7 @@ class Patient(Recorder):
 
 @pytest.mark.parametrize("how", ["fast", "immediate"])
 async def test_a_worker_outlasts_a_restart_of_the_database(
-    own_folder: Path, own_url: str, tmp_path: Path, how: str
+    own_folder: Path, own_url: str, tmp_path: Path, how: How
 ) -> None:
     """After the database was restarted, the job in hand is completed, and new ones are done."""
     recorder = Patient(tmp_path / "jobs")
@@ -141,7 +130,7 @@ async def test_a_worker_is_woken_again_after_a_restart(
 
 @pytest.mark.parametrize("how", ["fast", "immediate"])
 async def test_what_was_accepted_is_there_after_a_restart(
-    own_folder: Path, own_url: str, tmp_path: Path, how: str
+    own_folder: Path, own_url: str, tmp_path: Path, how: How
 ) -> None:
     """Deliveries that arrive while the database is restarted are answered once it is back."""
     sent = [delivery(number) for number in range(40)]
