@@ -50,7 +50,12 @@ async def advance(services: Services, run_id: str) -> None:
     if claim is None:
         return
     with (
-        structlog.contextvars.bound_contextvars(run_id=run_id, epoch=claim.epoch),
+        structlog.contextvars.bound_contextvars(
+            run_id=run_id,
+            epoch=claim.epoch,
+            round=claim.run.round,
+            **await origin(services, run_id),
+        ),
         holding(run_id, claim.epoch),
     ):
         try:
@@ -59,6 +64,14 @@ async def advance(services: Services, run_id: str) -> None:
             log.info("the repository is out of reach", reason=str(lost))
             sentence = messages.access_lost_sentence()
             await end_unseen(services, claim, Ending(outcome="cancelled", sentence=sentence))
+
+
+async def origin(services: Services, run_id: str) -> dict[str, str]:
+    """The delivery that log lines of a run are found by: what led to this job, else to the run."""
+    if "delivery_id" in structlog.contextvars.get_contextvars():
+        return {}
+    delivery_id = await services.runs.delivery_of(run_id)
+    return {} if delivery_id is None else {"delivery_id": delivery_id}
 
 
 async def move_on(services: Services, claim: Claim) -> None:

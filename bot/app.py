@@ -7,7 +7,7 @@ opens no sandbox, and calls neither GitHub nor a model while it answers a webhoo
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from types import FrameType
 from typing import Any
 
@@ -23,6 +23,8 @@ from bot.store.database import Database
 from bot.store.inbox import PostgresInbox
 from bot.store.opened import open_database
 from bot.store.signing_keys import KEYS_PATH, SigningKeys
+from bot.traced_webhook import TracedWebhook
+from bot.tracing import tracing
 from webhooks.server import webhook_router
 from workspace.signing import public_key_document
 
@@ -42,6 +44,8 @@ def create_app(
             yield
 
     app = FastAPI(title="Ultracode bot", lifespan=lifespan, docs_url=None, redoc_url=None)
+    if settings.otel_exporter_otlp_endpoint is not None:
+        app.add_middleware(TracedWebhook)
     app.include_router(webhook_router(secrets=settings.webhook_secrets(), inbox=inbox))
 
     app.router.routes += pages.routes()
@@ -78,7 +82,10 @@ async def serve_web(*, host: str, port: int, agentos: bool = False) -> None:
     configure_logging()
     if agentos:
         settings.agentos_verification()
-    async with open_database(settings) as url, Database(url) as database:
+    async with AsyncExitStack() as kept:
+        kept.enter_context(tracing(settings, "web"))
+        url = await kept.enter_async_context(open_database(settings))
+        database = await kept.enter_async_context(Database(url))
         pages = PagesDoor(settings, database)
         app = create_app(settings, database, pages=pages)
         if agentos:

@@ -58,6 +58,7 @@ async def end(services: Services, live: LiveRun, ending: Ending) -> None:
         )
         if new is not None and next_ is not None:
             await start_follow(services, new, next_, tx)
+    log.info("run ended", outcome=ending.outcome)
     await start_next(services, live)
 
 

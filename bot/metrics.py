@@ -7,14 +7,37 @@ Web and worker are separate processes and there may be many of each, so what is 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from bot.store.server_facts import ServerFacts
 
 __all__ = ["CONTENT_TYPE_LATEST", "exposed"]
+
+_RATE_LABELS: Final = ("installation", "resource")
+#: What workers bring (`bot.measures`), by its name there.
+_MEASURES: Final = {
+    "sandbox_seconds": (
+        CounterMetricFamily,
+        "Wall time of commands in the sandbox, by how they ended.",
+        ("termination",),
+    ),
+    "sandbox_commands": (
+        CounterMetricFamily,
+        "Commands run in the sandbox, by how they ended.",
+        ("termination",),
+    ),
+    "github_limit": (GaugeMetricFamily, "Calls GitHub allows an hour.", _RATE_LABELS),
+    "github_remaining": (
+        GaugeMetricFamily,
+        "Calls GitHub still allows, as last seen.",
+        _RATE_LABELS,
+    ),
+    "github_resets_at": (GaugeMetricFamily, "When GitHub allows all of them again.", _RATE_LABELS),
+}
 
 
 def exposed(facts: ServerFacts) -> bytes:
@@ -25,7 +48,10 @@ def exposed(facts: ServerFacts) -> bytes:
 
 
 class _FromFacts:
-    """Turns counted rows into metrics. All are gauges: retention deletes rows, so they may fall."""
+    """Turns counted rows into metrics: gauges, since retention deletes rows and they may fall.
+
+    What workers measured is never deleted: sums are counters.
+    """
 
     def __init__(self, facts: ServerFacts) -> None:
         self._facts = facts
@@ -54,6 +80,7 @@ class _FromFacts:
             done.add_metric([kind, str(confirmed).lower()], count)
         yield done
         yield from self._numbers()
+        yield from self._measured()
 
     def _numbers(self) -> Iterator[Metric]:
         facts = self._facts
@@ -68,3 +95,17 @@ class _FromFacts:
             ("day_cost", "Money of the last 24 hours' runs.", float(facts.day.cost)),
         ):
             yield GaugeMetricFamily(f"ultracode_{name}", words, value=value)
+        if facts.last_delivery_seconds is not None:
+            yield GaugeMetricFamily(
+                "ultracode_last_delivery_seconds",
+                "Age of the newest delivery.",
+                value=facts.last_delivery_seconds,
+            )
+
+    def _measured(self) -> Iterator[Metric]:
+        for name, (kind, words, labels) in _MEASURES.items():
+            metric = kind(f"ultracode_{name}", words, labels=labels)
+            for row in self._facts.measured:
+                if row.name == name:
+                    metric.add_metric(row.subject.split(":"), row.value)
+            yield metric

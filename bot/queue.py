@@ -1,7 +1,8 @@
 """Jobs. In: "handle this delivery", "advance this run", "clean this run up". Out: that, once more.
 
 Why: whatever takes longer than a moment happens in a job, in a worker that may die at any time. A
-job lasts seconds to minutes and never waits for a person. It carries an id and nothing else: what
+job lasts seconds to minutes and never waits for a person. It carries an id, and what its log lines
+and spans are found by (the delivery that led to it, the trace it continues), and nothing else: what
 is to be done stands in our tables, so a job that runs twice finds nothing to do the second time.
 That is why jobs are never deduplicated: a job that is waiting may be fetched just before the
 caller's transaction commits, and would miss what it was to see.
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, Self, TypeVar
 
 import psycopg
+import structlog
 from procrastinate import App, BaseRetryStrategy, JobContext, PsycopgConnector, RetryDecision
 from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import DeleteJobCondition, Job, Status
@@ -29,8 +31,16 @@ from bot.errors import RetryLater, StaleEpoch
 from bot.store.database import Transaction, driver_connection, libpq_url
 from bot.store.job_names import ADVANCE_RUN, CLEAN_UP_RUN, HANDLE_DELIVERY, QUICK, WORK
 from bot.store.jobs import OwnedJobManager
+from bot.tracing import span, traceparent
 
 _LOG: Final = logging.getLogger(__name__)
+
+#: What each task is about: the argument its handler is given.
+_ABOUT: Final = {
+    HANDLE_DELIVERY: "delivery_id",
+    ADVANCE_RUN: "run_id",
+    CLEAN_UP_RUN: "run_id",
+}
 
 _CLEAN_UP_PRIORITY: Final = 10  # before whatever else waits for the same run
 #: After whatever else there is for the same run: a job that waits must hold up none that need not.
@@ -205,7 +215,7 @@ class Queue:
             options["priority"] = _WAITING_PRIORITY
         if task == CLEAN_UP_RUN:
             options["priority"] = _CLEAN_UP_PRIORITY
-        await self._app.configure_task(task, **options).defer_async(**arguments)
+        await self._app.configure_task(task, **options).defer_async(**(_led_to(lock) | arguments))
 
     # --- taking jobs out -------------------------------------------------------------------------
 
@@ -269,7 +279,8 @@ class Queue:
 
     async def _rescue(self, job: Job) -> None:
         if job.attempts + 1 < _MAX_ATTEMPTS:
-            _LOG.warning("job %s lost its worker and is given back", job.id)
+            about = {"job": job.log_context()}  # bot.observability finds the ids in it
+            _LOG.warning("job %s lost its worker and is given back", job.id, extra=about)
             await self._app.job_manager.retry_job(job)
             return
         await self._app.job_manager.finish_job(job, Status.FAILED, delete_job=False)
@@ -297,16 +308,35 @@ class Queue:
             await self.forget_old_jobs(hours=_REMEMBER_HOURS)
 
     async def _perform(self, job: Job, handle: "_Handle", arguments: dict[str, str]) -> None:
+        """Do one job under its ids, and below the span that led to it."""
+        ids = {name: arguments[name] for name in _ABOUT.values() if name in arguments}
+        with (
+            structlog.contextvars.bound_contextvars(**ids),
+            span(
+                f"job {job.task_name}",
+                kind="consumer",
+                parent=arguments.get("traceparent"),
+                queue=job.queue,
+                job_id=job.id or 0,
+                attempt=job.attempts + 1,
+            ),
+        ):
+            await self._judged(job, handle, _ABOUT[job.task_name], arguments)
+
+    async def _judged(
+        self, job: Job, handle: "_Handle", about: str, arguments: dict[str, str]
+    ) -> None:
         """Do one job, and decide what its error means."""
         try:
-            await handle(*arguments.values())
+            await handle(arguments[about])
         except BaseException as error:
             if (stale := _first(error, StaleEpoch)) is not None:
                 _LOG.info("job %s stopped: %s", job.id, stale)
                 return
             if (later := _first(error, RetryLater)) is not None:
                 lock = job.lock or ""
-                await self._defer(job.task_name, job.queue, lock, None, later.seconds, **arguments)
+                again = {about: arguments[about]}
+                await self._defer(job.task_name, job.queue, lock, None, later.seconds, **again)
                 return
             if isinstance(error, Exception) and job.attempts + 1 >= _MAX_ATTEMPTS:
                 await self._give_up(job, getattr(error, "sentence", type(error).__name__))
@@ -314,7 +344,7 @@ class Queue:
 
     async def _give_up(self, job: Job, reason: str) -> None:
         _LOG.error("job %s (%s) was given up: %s", job.id, job.task_name, reason)
-        argument = str(next(iter(job.task_kwargs.values()), ""))
+        argument = str(job.task_kwargs.get(_ABOUT[job.task_name], ""))
         try:
             await self._ready_handlers().give_up(job.task_name, argument, reason)
         except Exception:  # noqa: BLE001 - whatever it is, the other jobs go on
@@ -324,6 +354,15 @@ class Queue:
         if self._handlers is None:
             raise RuntimeError("only `serve` runs jobs")
         return self._handlers
+
+
+def _led_to(lock: str) -> dict[str, str]:
+    """What a job takes along of whoever defers it; nothing of another run's work."""
+    bound = structlog.contextvars.get_contextvars()
+    if bound.get("run_id", lock) != lock:
+        return {}
+    known = {"delivery_id": bound.get("delivery_id"), "traceparent": traceparent()}
+    return {name: value for name, value in known.items() if value}
 
 
 _Handle = Callable[[str], Awaitable[None]]

@@ -12,6 +12,7 @@ from bot.agents.model import Models
 from bot.agents.prices import Prices
 from bot.github.marks import Marks
 from bot.github.port import GitHubApp
+from bot.measures import Measures
 from bot.queue import Queue
 from bot.settings import Settings
 from bot.store.database import Database
@@ -42,3 +43,4 @@ class Services:
     prices: Prices
     credentials: InstallationCredentials
     agno_db: WorkflowStore
+    measures: Measures

@@ -225,7 +225,12 @@ class Settings(BaseSettings):
         "makes one, or leave it out: evidence is unsigned then.",
     )
     otel_exporter_otlp_endpoint: Url | None = Field(
-        None, description="Give the address of an OTLP collector."
+        None,
+        description="Give the address of an OTLP collector that takes HTTP, such as "
+        "http://127.0.0.1:4318, or leave it out: nothing is traced then.",
+    )
+    otel_exporter_otlp_headers: SecretStr | None = Field(
+        None, description="Give what the collector wants to be told, such as api-key=SECRET."
     )
     ultracode_worker_jobs: PositiveInt = Field(
         8, description="Give how many jobs one worker process runs side by side."

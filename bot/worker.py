@@ -20,6 +20,7 @@ from bot.github.client import GitHubClient
 from bot.github.marks import Marks
 from bot.github.port import GitHubUnavailable, RateLimited
 from bot.intake.door import give_up_delivery, handle_delivery
+from bot.measures import Measures, flush_forever
 from bot.observability import configure_logging
 from bot.proof import artifacts_of
 from bot.queue import Queue, Timing
@@ -35,6 +36,8 @@ from bot.store.pieces import Pieces
 from bot.store.runs import RunStore
 from bot.store.signing_keys import SigningKeys
 from bot.tokens import InstallationCredentials
+from bot.tracing import tracing
+from bot.watched_sandbox import WatchedSandbox
 from bot.workflow import AGNO_SCHEMA, open_workflow_store
 from workspace.sandbox.choice import choose_sandbox
 from workspace.service import Workshop
@@ -99,6 +102,7 @@ async def serve_worker(timing: Timing | None = None, *, agentos: bool = False) -
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     async with AsyncExitStack() as kept:
+        kept.enter_context(tracing(settings, "worker"))
         services = await kept.enter_async_context(open_services(settings, timing))
         if agentos:
             await kept.enter_async_context(open_traces(settings, services.database))
@@ -107,8 +111,8 @@ async def serve_worker(timing: Timing | None = None, *, agentos: bool = False) -
         async with asyncio.TaskGroup() as group:
             group.create_task(reconcile_forever(services, stopping))
             group.create_task(reap_forever(services, stopping))
+            group.create_task(flush_forever(services.measures, services.database, stopping))
             group.create_task(services.queue.serve(JobHandlers(services), jobs=jobs, stop=stopping))
-    log.info("worker stopped")
 
 
 @asynccontextmanager
@@ -121,7 +125,14 @@ async def open_services(
         database = await kept.enter_async_context(Database(url))
         queue = await kept.enter_async_context(Queue(url, timing=timing))
         app = settings.github_app()
-        github = GitHubClient(app_id=app.app_id, private_key=app.private_key, api_url=app.api_url)
+        measures = Measures()
+        kept.push_async_callback(measures.flush, database)
+        github = GitHubClient(
+            app_id=app.app_id,
+            private_key=app.private_key,
+            api_url=app.api_url,
+            on_budget=measures.note_budget,
+        )
         kept.push_async_callback(github.aclose)
         credentials = InstallationCredentials(github)
         models = Models(settings.model)
@@ -131,7 +142,9 @@ async def open_services(
             log.warning("evidence is unsigned: ULTRACODE_SIGNING_KEY is not set")
         else:
             await SigningKeys(database).record(signer.public_key)
-        workshop = await kept.enter_async_context(open_workshop(settings, credentials, signer))
+        workshop = await kept.enter_async_context(
+            open_workshop(settings, credentials, signer, measures)
+        )
         agno_db = await kept.enter_async_context(open_workflow_store(database))
         yield Services(
             settings=settings,
@@ -148,6 +161,7 @@ async def open_services(
             prices=prices_of(settings),
             credentials=credentials,
             agno_db=agno_db,
+            measures=measures,
         )
 
 
@@ -161,7 +175,10 @@ def open_traces(settings: Settings, database: Database) -> AbstractAsyncContextM
 
 @asynccontextmanager
 async def open_workshop(
-    settings: Settings, credentials: InstallationCredentials, signer: Signer | None
+    settings: Settings,
+    credentials: InstallationCredentials,
+    signer: Signer | None,
+    measures: Measures,
 ) -> AsyncIterator[Workshop]:
     """Open the workshop over the strongest sandbox there is.
 
@@ -173,7 +190,7 @@ async def open_workshop(
         settings.data_dir,
         credentials=credentials,
         artifacts=artifacts_of(settings),
-        sandbox=sandbox,
+        sandbox=WatchedSandbox(sandbox, measures),
         signer=signer,
         allow_loopback_http=settings.github_api_url.startswith("http://127.0.0.1:"),
     )

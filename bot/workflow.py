@@ -34,6 +34,7 @@ from bot.steps.review import final_result, needs_review
 from bot.steps.round import execute_round
 from bot.store.database import Database, create_engine
 from bot.store.fence import install_fence
+from bot.tracing import span
 
 WorkflowStore: TypeAlias = AsyncPostgresDb
 
@@ -77,10 +78,10 @@ class Conductor:
         self._plan_waits = True
         self._workflow = build_workflow(
             db,
-            plan=self._guard(self._plan),
-            execute_round=self._guard(self._round),
-            review=self._guard(self._review),
-            finalize=self._guard(self._finalize),
+            plan=self._guard("plan", self._plan),
+            execute_round=self._guard("round", self._round),
+            review=self._guard("review", self._review),
+            finalize=self._guard("finalize", self._finalize),
             rounds=live.max_rounds,
             plan_waits=lambda _: self._plan_waits,
         )
@@ -152,7 +153,10 @@ class Conductor:
         """Await Agno, and raise what a step raised instead of what Agno made of it."""
         self._failure = None
         try:
-            with run_span(self._live.run_id, self._live.user_id, WORKFLOW_ID):
+            with (
+                span("workflow"),
+                run_span(self._live.run_id, self._live.user_id, WORKFLOW_ID),
+            ):
                 output = await running
         except BaseException as raised:
             if self._failure is not None and self._failure is not raised:
@@ -174,13 +178,14 @@ class Conductor:
             raise WorkflowLost(f"The workflow ended as {output.status} without an ending.")
         return Ended(self._ending)
 
-    def _guard(self, step: Callable[[], Awaitable[StepOutput]]) -> Callable[..., object]:
+    def _guard(self, name: str, step: Callable[[], Awaitable[StepOutput]]) -> Callable[..., object]:
         """Keep what a step raised: Agno only keeps its text."""
 
         async def executor(step_input: StepInput, run_context: RunContext) -> StepOutput:
             del step_input, run_context  # truth is in `pieces`, never in Agno's state
             try:
-                return await step()
+                with span(f"step {name}"):
+                    return await step()
             except BaseException as failure:
                 self._failure = failure
                 raise

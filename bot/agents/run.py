@@ -18,6 +18,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
+import structlog
 from agno.agent import Agent
 from agno.models.message import Message
 from agno.models.response import ModelResponse
@@ -36,6 +37,9 @@ from bot.agents.turns import NoTurns, TurnLog
 from bot.agents.usage import Usage
 from bot.errors import ModelOutputInvalid, ModelUnavailable
 from bot.settings import AgentRole
+from bot.tracing import span
+
+log = structlog.get_logger()
 
 _CHARACTERS_PER_TOKEN: Final = 4
 _PROBLEMS_LIMIT: Final = 6_000
@@ -101,14 +105,18 @@ class CallWatch:
             raise ModelOutputInvalid(f"The agent gave no answer within {self.max_turns} turns.")
         await self.dialogue.keep(messages)
         expected = max(self._last_total, _characters(messages) // _CHARACTERS_PER_TOKEN)
-        async with self.budget.call(self.model_id, expected) as spend:
+        model = {"gen_ai__operation__name": "chat", "gen_ai__request__model": self.model_id}
+        with span("model call", kind="client", **model) as call:
+            async with self.budget.call(self.model_id, expected) as spend:
 
-            async def take(answer: ModelResponse, usage: Usage) -> None:
-                self._last_total = usage.total_tokens
-                await spend(usage)
-                await self.dialogue.keep_answer(answer, usage)
+                async def take(answer: ModelResponse, usage: Usage) -> None:
+                    call.note(gen_ai__usage__input_tokens=usage.input_tokens)
+                    call.note(gen_ai__usage__output_tokens=usage.output_tokens)
+                    self._last_total = usage.total_tokens
+                    await spend(usage)
+                    await self.dialogue.keep_answer(answer, usage)
 
-            yield Permit(calls + 1 < self.max_turns, take)
+                yield Permit(calls + 1 < self.max_turns, take)
 
     def failed(self, failure: Exception) -> None:
         """Keep the first reason to stop."""
@@ -138,6 +146,27 @@ async def ask(
         BudgetExceeded: the next call was not allowed.
         Exception: whatever a tool or the check raised.
     """
+    with span(f"agent {assignment.role}", session=assignment.session) as told:
+        answer = await _ask(deps, assignment, tools, check)
+        used = answer.usage
+        told.note(model_calls=used.calls, input_tokens=used.input_tokens)
+        told.note(output_tokens=used.output_tokens)
+    log.info(
+        "agent answered",
+        agent=assignment.role,
+        model_calls=used.calls,
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+    )
+    return answer
+
+
+async def _ask(
+    deps: AgentDeps,
+    assignment: Assignment[T],
+    tools: Callable[[CallWatch], Sequence[Function]] | None,
+    check: Check[T] | None,
+) -> Answer[T]:
     blocks = DataBlocks(deps.run_id)
     dialogue = Dialogue(deps.turns, assignment.session, assignment.opening, assignment.loan)
     model_id = deps.models.model_id(assignment.role)

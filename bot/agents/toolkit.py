@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from bot.agents.material import DataBlocks
 from bot.agents.schema import strict_schema
+from bot.tracing import span
 from workspace.contracts import ReadTools, WorkspaceTools
 
 RESULT_LIMIT: Final = 16_000
@@ -116,7 +117,8 @@ class _Tool:
             return _complaint(self.name, error)
         async with self.in_order:
             try:
-                result = await self.method(**dict(valid))
+                with span(f"tool {self.name}"):
+                    result = await self.method(**dict(valid))
             except Exception as failure:  # noqa: BLE001 - the agent ends with it, see run.ask
                 self.failures.failed(failure)
                 return "The tool has failed."

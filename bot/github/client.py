@@ -46,6 +46,7 @@ from bot.github.port import (
     RepositoryFacts,
     WebhookConfig,
 )
+from bot.github.rate import RateBudget, asking_for, parse_budget
 from bot.github.repository import Repository
 from bot.github.wire import (
     parse_app,
@@ -67,11 +68,17 @@ class GitHubClient:
     """`GitHubApp` over HTTP. One per process and address; close it with `aclose`."""
 
     def __init__(
-        self, *, app_id: int, private_key: SecretStr, api_url: str, timeout_seconds: float = 15
+        self,
+        *,
+        app_id: int,
+        private_key: SecretStr,
+        api_url: str,
+        timeout_seconds: float = 15,
+        on_budget: Callable[[RateBudget], None] | None = None,
     ) -> None:
         self._app_id = app_id
         self._private_key = private_key
-        self._wire = _Wire(api_url, timeout_seconds)
+        self._wire = _Wire(api_url, timeout_seconds, on_budget)
         self._tokens = Tokens(self._mint)
         self._app: AppFacts | None = None
         self._app_ids: dict[str, int | None] = {}
@@ -191,10 +198,13 @@ class GitHubClient:
     ) -> _Result:
         token = await self._tokens.get(grant)
         try:
-            return await call(TokenAuthStrategy(token))
+            with asking_for(grant.installation_id):
+                return await call(TokenAuthStrategy(token))
         except BadCredentials:  # nothing was done: asking again with a new token is safe
             self._tokens.drop(grant, token)
-        return await call(TokenAuthStrategy(await self._tokens.get(grant)))
+        token = await self._tokens.get(grant)
+        with asking_for(grant.installation_id):
+            return await call(TokenAuthStrategy(token))
 
     async def _mint(self, grant: Grant) -> str:
         body: Json = {"permissions": dict(grant.purpose.permissions)}
@@ -226,13 +236,19 @@ class GitHubClient:
 class _SharedTransport(httpx.AsyncBaseTransport):
     """One connection pool behind the many short-lived clients githubkit makes."""
 
-    def __init__(self, timeout_seconds: float) -> None:
+    def __init__(
+        self, timeout_seconds: float, on_budget: Callable[[RateBudget], None] | None
+    ) -> None:
+        self._on_budget = on_budget
         self._pool = httpx.AsyncHTTPTransport(
             limits=httpx.Limits(max_connections=20, keepalive_expiry=timeout_seconds)
         )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        return await self._pool.handle_async_request(request)
+        response = await self._pool.handle_async_request(request)
+        if self._on_budget is not None and (budget := parse_budget(response.headers)) is not None:
+            self._on_budget(budget)
+        return response
 
     async def aclose(self) -> None:
         """A client ended, the pool goes on."""
@@ -244,9 +260,14 @@ class _SharedTransport(httpx.AsyncBaseTransport):
 class _Wire:
     """Requests and answers, with GitHub's failures in our words."""
 
-    def __init__(self, api_url: str, timeout_seconds: float) -> None:
+    def __init__(
+        self,
+        api_url: str,
+        timeout_seconds: float,
+        on_budget: Callable[[RateBudget], None] | None,
+    ) -> None:
         self._timeout_seconds = timeout_seconds
-        self._transport = _SharedTransport(timeout_seconds)
+        self._transport = _SharedTransport(timeout_seconds, on_budget)
         self._config = get_config(
             base_url=api_url,
             user_agent="ultracode-bot",

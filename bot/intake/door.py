@@ -47,6 +47,7 @@ async def handle_delivery(services: Services, delivery_id: str) -> None:
                     await give_up_delivery(services, delivery_id, str(gone))
                 else:
                     await services.deliveries.settle(delivery_id, outcome)
+                    log.info("delivery settled", outcome=str(outcome))
 
 
 async def give_up_delivery(services: Services, delivery_id: str, reason: str) -> None:

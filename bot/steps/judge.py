@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import structlog
+
 from bot.agents import reducer, reviewer
 from bot.agents.briefs import CandidateBrief
 from bot.agents.conversation import ReviewRole
@@ -23,9 +25,12 @@ from bot.contracts import (
 )
 from bot.live import LiveRun, side_by_side
 from bot.steps.brief import candidate_brief, nearest_guidance, run_brief
+from bot.tracing import span
 from workspace.contracts import Candidate, EvidenceManifest, Suite, TestReport, shown_path
 from workspace.digest import canonical_json
 from workspace.evidence import DIFF_EXCERPT_BYTES
+
+log = structlog.get_logger()
 
 
 async def prove_and_judge(
@@ -75,11 +80,13 @@ async def test(live: LiveRun, plan: WorkflowPlan, candidate: Candidate) -> TestR
         *live.required,
         *(suite for suite in live.optional if suite.id in added),
     )
-    report = await live.pieces.once(
-        f"report:{candidate.round}",
-        TestReport,
-        lambda: live.workshop.test(live.pin, candidate, suites),
-    )
+    with span("suites", suites=len(suites)):
+        report = await live.pieces.once(
+            f"report:{candidate.round}",
+            TestReport,
+            lambda: live.workshop.test(live.pin, candidate, suites),
+        )
+    log.info("candidate tested", passed=report.passed, suites=len(report.suites))
     check_report(report, candidate, live.request)
     return report
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import structlog
+
 from bot.agents import planner, worker
 from bot.agents.briefs import CandidateBrief, RepairBrief, WorkBrief
 from bot.bindings import BindingBroken, check_lineage
@@ -26,6 +28,7 @@ from bot.steps.brief import candidate_brief, nearest_guidance, run_brief
 from bot.steps.judge import prove_and_judge
 from bot.steps.plan import plan_check, with_own_criteria
 from bot.store.tables import RunState
+from bot.tracing import span
 from workspace.contracts import (
     Candidate,
     CommitSha,
@@ -38,6 +41,8 @@ from workspace.contracts import (
 
 SHOWN_PATHS = 10
 
+log = structlog.get_logger()
+
 
 class RoundFailed(Exception):
     """The round cannot pass; the sentence says why."""
@@ -46,10 +51,13 @@ class RoundFailed(Exception):
 async def execute_round(live: LiveRun, earlier: Sequence[RoundResult]) -> RoundResult:
     """Run one round to its result; a round that has one is not run again."""
     round = len(earlier)
-    await live.enter(RunState.WORKING, round=round)
-    return await live.pieces.once(
-        f"result:{round}", RoundResult, lambda: _round(live, round, earlier)
-    )
+    with structlog.contextvars.bound_contextvars(round=round):
+        await live.enter(RunState.WORKING, round=round)
+        result = await live.pieces.once(
+            f"result:{round}", RoundResult, lambda: _round(live, round, earlier)
+        )
+        log.info("round ended", passed=result.passed)
+        return result
 
 
 async def _round(live: LiveRun, round: int, earlier: Sequence[RoundResult]) -> RoundResult:
@@ -187,14 +195,17 @@ async def run_workers(
 
 
 async def _work(live: LiveRun, brief: WorkBrief, parent: CommitSha) -> WorkerResult:
-    scope = brief.item.scope
-    key = WorkKey(run_id=live.run_id, round=brief.round, task_id=brief.item.id)
-    tools = await live.workshop.create_worker(
-        live.pin, scope, key=key, parent=parent, suites=(*live.required, *live.optional)
-    )
-    answer = await worker.work(live.agents, brief, tools)
-    record = await live.workshop.inspect_and_freeze(live.pin, scope, key=key, parent=parent)
-    return WorkerResult(output=answer.value, record=record)
+    scope, task_id = brief.item.scope, brief.item.id
+    key = WorkKey(run_id=live.run_id, round=brief.round, task_id=task_id)
+    with structlog.contextvars.bound_contextvars(task_id=task_id), span("work item"):
+        tools = await live.workshop.create_worker(
+            live.pin, scope, key=key, parent=parent, suites=(*live.required, *live.optional)
+        )
+        answer = await worker.work(live.agents, brief, tools)
+        record = await live.workshop.inspect_and_freeze(live.pin, scope, key=key, parent=parent)
+        changed, refused = len(record.changed_files), len(record.refused)
+        log.info("work item frozen", changed_files=changed, refused_paths=refused)
+        return WorkerResult(output=answer.value, record=record)
 
 
 def check_worker(result: WorkerResult) -> None:

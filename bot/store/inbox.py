@@ -11,6 +11,7 @@ is taken again only if it had failed or could not be parsed: then its row is ope
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,11 +24,21 @@ from bot.errors import StorageError
 from bot.store.database import Database, Transaction
 from bot.store.job_names import HANDLE_DELIVERY, QUICK
 from bot.store.tables import DeliveryOutcome, deliveries
+from bot.tracing import traceparent
 from webhooks.events import Event
 from webhooks.inbox import Accepted, Delivery, Duplicate
 
 Answer = Accepted | Duplicate
-_Waiting = tuple[Delivery, asyncio.Future[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A delivery whose sender waits, and where it hangs in its trace."""
+
+    delivery: Delivery
+    answer: "asyncio.Future[Answer]"
+    traceparent: str | None
+
 
 _MOST_AT_ONCE: Final = 64
 _MOST_BYTES_AT_ONCE: Final = 32 * 1024 * 1024
@@ -63,7 +74,9 @@ with incoming as (
 ), jobs as (
   select procrastinate_defer_jobs_v1(array_agg(
     row('{QUICK}', '{HANDLE_DELIVERY}', 0, 'delivery:' || delivery_id, null,
-        jsonb_build_object('delivery_id', delivery_id), null)::procrastinate_job_to_defer_v1
+        jsonb_strip_nulls(jsonb_build_object(
+          'delivery_id', delivery_id, 'traceparent', %(traceparents)s::jsonb ->> sent_as)),
+        null)::procrastinate_job_to_defer_v1
   )) as job_ids from taken where outcome is null
 )
 select taken.sent_as from taken cross join jobs
@@ -89,8 +102,8 @@ class PostgresInbox:
             self._committing.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._committing
-        for _delivery, answer in self._waiting:
-            answer.cancel()
+        for waiting in self._waiting:
+            waiting.answer.cancel()
         await self._disconnect()
 
     async def accept(self, delivery: Delivery, event: Event | None) -> Answer:  # noqa: ARG002 - the job parses the stored body
@@ -104,7 +117,7 @@ class PostgresInbox:
         if self._committing is None or self._committing.done():
             raise StorageError("The inbox is not open.")
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting.append((delivery, answer))
+        self._waiting.append(_Waiting(delivery, answer, traceparent()))
         self._arrived.set()
         return await answer
 
@@ -121,8 +134,8 @@ class PostgresInbox:
 
     def _next_batch(self) -> list[_Waiting]:
         count = size = 0
-        for delivery, _ in self._waiting[:_MOST_AT_ONCE]:
-            size += len(delivery.body)
+        for waiting in self._waiting[:_MOST_AT_ONCE]:
+            size += len(waiting.delivery.body)
             if count and size > _MOST_BYTES_AT_ONCE:
                 break
             count += 1
@@ -148,18 +161,17 @@ class PostgresInbox:
         So a batch whose commit was interrupted by a restart of the database is stored again, for as
         long as somebody waits for the answer.
         """
-        asked = [delivery for delivery, _ in batch]
         for _ in range(_RECONNECT_ATTEMPTS):
             try:
-                return await self._execute(asked)
+                return await self._execute(batch)
             except psycopg.OperationalError:
                 await self._disconnect()
-                if all(answer.done() for _, answer in batch):
+                if all(waiting.answer.done() for waiting in batch):
                     raise
                 await asyncio.sleep(_RECONNECT_SECONDS)
-        return await self._execute(asked)
+        return await self._execute(batch)
 
-    async def _execute(self, batch: Sequence[Delivery]) -> list[Answer]:
+    async def _execute(self, batch: Sequence[_Waiting]) -> list[Answer]:
         if self._connection is None:
             self._connection = await psycopg.AsyncConnection.connect(
                 self._conninfo,
@@ -170,9 +182,11 @@ class PostgresInbox:
         found = await self._connection.execute(_STORE.encode(), _columns(batch))
         taken = {sent_as for (sent_as,) in await found.fetchall()}
         answers: list[Answer] = []
-        for delivery in batch:
-            fresh = delivery.delivery_id in taken
-            taken.discard(delivery.delivery_id)  # twice in one batch: the second is a duplicate
+        for waiting in batch:
+            fresh = waiting.delivery.delivery_id in taken
+            taken.discard(
+                waiting.delivery.delivery_id
+            )  # twice in one batch: the second is a duplicate
             answers.append(Accepted() if fresh else Duplicate())
         return answers
 
@@ -299,8 +313,10 @@ class Deliveries:
             return gone.rowcount
 
 
-def _columns(batch: Sequence[Delivery]) -> dict[str, Any]:
+def _columns(waiting: Sequence[_Waiting]) -> dict[str, Any]:
     """The batch turned on its side. NUL, which PostgreSQL's text cannot hold, is dropped."""
+    batch = [each.delivery for each in waiting]
+    traced = {each.delivery.delivery_id: each.traceparent for each in waiting if each.traceparent}
     unparsed = [delivery.unparsed_reason is not None for delivery in batch]
     return {
         "delivery_ids": [delivery.delivery_id for delivery in batch],
@@ -313,6 +329,7 @@ def _columns(batch: Sequence[Delivery]) -> dict[str, Any]:
         "times": [delivery.received_at for delivery in batch],
         "outcomes": [str(DeliveryOutcome.UNPARSED) if bad else None for bad in unparsed],
         "reasons": [_text(delivery.unparsed_reason) for delivery in batch],
+        "traceparents": json.dumps(traced),
     }
 
 
@@ -322,12 +339,11 @@ def _text(value: str | None) -> str | None:
 
 
 def _answer_all(batch: Sequence[_Waiting], answers: Sequence[Answer]) -> None:
-    for (_, waiting), answer in zip(batch, answers, strict=True):
-        if not waiting.done():  # whoever asked may have gone
-            waiting.set_result(answer)
+    for waiting, answer in zip(batch, answers, strict=True):
+        if not waiting.answer.done():  # whoever asked may have gone
+            waiting.answer.set_result(answer)
 
 
 def _fail(each: _Waiting, error: Exception) -> None:
-    _, waiting = each
-    if not waiting.done():
-        waiting.set_exception(error)
+    if not each.answer.done():
+        each.answer.set_exception(error)

@@ -67,4 +67,5 @@ class OwnedJobManager(JobManager):
 
 def _say_if_lost(job: Job, *, found: bool) -> None:
     if not found:
-        _LOG.info("job %s was taken over by another worker", job.id)
+        about = {"job": job.log_context()}  # bot.observability finds the ids in it
+        _LOG.info("job %s was taken over by another worker", job.id, extra=about)

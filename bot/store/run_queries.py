@@ -248,6 +248,17 @@ class RunQueries:
             )
             return [AuditEvent(**row._asdict()) for row in found]
 
+    async def delivery_of(self, run_id: str, *, tx: Transaction | None = None) -> str | None:
+        """The first delivery that moved this run; None when it followed another by itself."""
+        first = (
+            select(events.c.delivery_id)
+            .where(events.c.run_id == run_id, events.c.delivery_id.is_not(None))
+            .order_by(events.c.sequence)
+            .limit(1)
+        )
+        async with self._database.begin(tx) as connection:
+            return (await connection.execute(first)).scalar_one_or_none()
+
     async def has_cancelled(self, delivery_id: str, *, tx: Transaction | None = None) -> bool:
         """Whether this delivery has cancelled a run."""
         async with self._database.begin(tx) as connection:

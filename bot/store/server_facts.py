@@ -13,6 +13,7 @@ from typing import Any, Final
 from sqlalchemy import func, select, text
 
 from bot.store.database import Database, Transaction
+from bot.store.measured import Measured, load_measured
 from bot.store.run_queries import RunQueries
 from bot.store.run_records import Run, Usage
 from bot.store.tables import (
@@ -41,6 +42,8 @@ class ServerFacts:
     total: Usage
     day: Usage
     oldest_job_seconds: float
+    last_delivery_seconds: float | None
+    measured: Sequence[Measured]
 
     @property
     def ended(self) -> Mapping[str, int]:
@@ -100,6 +103,8 @@ async def load_server_facts(database: Database) -> ServerFacts:
             total=await _usage(tx),
             day=await queries.usage_of_last_day(tx=tx),
             oldest_job_seconds=await _oldest_job(tx),
+            last_delivery_seconds=await _last_delivery(tx),
+            measured=await load_measured(tx),
         )
 
 
@@ -142,6 +147,13 @@ async def _oldest_job(tx: Transaction) -> float:
         " and event.type in ('deferred', 'deferred_for_retry')"
     )
     return float((await tx.execute(waiting)).scalar_one())
+
+
+async def _last_delivery(tx: Transaction) -> float | None:
+    """How long ago GitHub last brought anything; None when it never did, or it is forgotten."""
+    age = text("select extract(epoch from now() - max(received_at)) from deliveries")
+    seconds = (await tx.execute(age)).scalar_one_or_none()
+    return None if seconds is None else float(seconds)
 
 
 async def _usage(tx: Transaction) -> Usage:

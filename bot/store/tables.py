@@ -1,9 +1,9 @@
 """Our tables. In: nothing. Out: SQLAlchemy tables, and the words their columns use.
 
-Why: the tables of the design, the signing keys, and signed-in browsers, beside procrastinate's
-and Agno. Everything is keyed on GitHub's numeric ids, never on names. Times are the database's, so
-that a wrong clock on one machine decides nothing. JSON columns are `json`, not `jsonb`: what models
-and Git say may hold NUL and lone surrogates, which only `json` keeps as they are.
+Why: the tables of the design, the signing keys, signed-in browsers and measures, beside those of
+procrastinate and Agno. Everything is keyed on GitHub's numeric ids, never on names. Times are the
+database's, so that a wrong clock on one machine decides nothing. JSON columns are `json`, not
+`jsonb`: what models and Git say may hold NUL and lone surrogates, which only `json` keeps.
 `bot/store/migrations` creates the tables; a test holds both to be the same.
 """
 
@@ -16,6 +16,7 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     DateTime,
+    Double,
     ForeignKey,
     Identity,
     Index,
@@ -242,4 +243,14 @@ browser_sessions: Final = Table(
     Column("sealed", LargeBinary, nullable=False),
     Column("expires_at", DateTime(timezone=True), nullable=False),
     Index("browser_sessions_expires_at", "expires_at"),
+)
+
+#: What workers count for `/metrics`. Nothing decides by it.
+measures: Final = Table(
+    "measures",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("subject", Text, primary_key=True),  # of what kind: `exit`, `1234:core`
+    Column("value", Double, nullable=False),
+    _time("updated_at"),
 )

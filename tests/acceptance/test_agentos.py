@@ -8,7 +8,6 @@ import httpx
 import jwt
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 
-from evals.people import Json
 from evals.stage import ULTRACODE, free_port
 from tests.acceptance.conftest import Shop
 from tests.acceptance.plays import good_fix

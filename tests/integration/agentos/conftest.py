@@ -133,19 +133,18 @@ async def paused_run(url: str, finalized: list[str]) -> WorkflowRunOutput:
         finalized.append(RUN)
         return StepOutput(content="promoted")
 
-    db = open_workflow_store(url)
-    workflow = build_workflow(
-        db,
-        plan=plan,
-        execute_round=execute_round,
-        review=review,
-        finalize=finalize,
-        plan_waits=lambda _: False,
-    )
-    paused = await workflow.arun(
-        input=RUN, run_id=RUN, session_id=RUN, user_id=OWNER, session_state={"run": RUN}
-    )
-    await db.close()
+    async with Database(url) as database, open_workflow_store(database) as db:
+        workflow = build_workflow(
+            db,
+            plan=plan,
+            execute_round=execute_round,
+            review=review,
+            finalize=finalize,
+            plan_waits=lambda _: False,
+        )
+        paused = await workflow.arun(
+            input=RUN, run_id=RUN, session_id=RUN, user_id=OWNER, session_state={"run": RUN}
+        )
     assert paused.paused_step_name == REVIEW_STEP
     return paused
 
