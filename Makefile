@@ -27,7 +27,7 @@ demo-real: setup ## The same on released versions of real Python packages
 	@$(RUN) python -m evals.real $(ARGS)
 
 test: setup ## All tests but the long matrices
-	@$(RUN) python -m pytest -n 3 --dist loadfile -m "not matrix and not chaos and not guards and not real and not live" $(ARGS)
+	@$(RUN) python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not matrix and not chaos and not guards and not real and not live" $(ARGS)
 
 guards: setup ## Take each guard of sandbox and judging away once; its attack must succeed then (slow)
 	@$(RUN) python -m pytest -m guards $(ARGS)
