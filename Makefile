@@ -4,6 +4,7 @@ RUN  := $(UV) run --frozen --no-sync
 ARGS ?=
 SEED ?= 1
 RUNS ?= 12
+SKIP ?= matrix or chaos or guards or real or live
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-real test guards chaos bench evals check fmt
@@ -26,8 +27,8 @@ demo: setup ## Live through one whole story on loopback (ARGS="--yes --json" to 
 demo-real: setup ## The same on released versions of real Python packages
 	@$(RUN) python -m evals.real $(ARGS)
 
-test: setup ## All tests but the long matrices
-	@$(RUN) python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not matrix and not chaos and not guards and not real and not live" $(ARGS)
+test: setup ## All tests but the long ones (SKIP says which)
+	@$(RUN) python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not ($(SKIP))" $(ARGS)
 
 guards: setup ## Take each guard of sandbox and judging away once; its attack must succeed then (slow)
 	@$(RUN) python -m pytest -m guards $(ARGS)
