@@ -65,7 +65,7 @@ def add_agentos(app: FastAPI, settings: Settings, database_url: str) -> None:
         ),
         user_isolation=True,
         auto_provision_dbs=False,  # workers make the tables
-        tracing=False,  # nothing runs here: workers record (bot.agents.tracing)
+        tracing=False,  # nothing runs here: workers record (bot.agents.agentos_traces)
         scheduler=False,
         mcp=False,
         telemetry=False,

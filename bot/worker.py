@@ -113,6 +113,7 @@ async def serve_worker(timing: Timing | None = None, *, agentos: bool = False) -
             group.create_task(reap_forever(services, stopping))
             group.create_task(flush_forever(services.measures, services.database, stopping))
             group.create_task(services.queue.serve(JobHandlers(services), jobs=jobs, stop=stopping))
+    log.info("worker stopped")
 
 
 @asynccontextmanager
@@ -167,7 +168,7 @@ async def open_services(
 
 def open_traces(settings: Settings, database: Database) -> AbstractAsyncContextManager[None]:
     """Record traces where AgentOS reads them."""
-    from bot.agents.tracing import recorded_traces  # noqa: PLC0415 - seconds only this option costs
+    from bot.agents.agentos_traces import recorded_traces  # noqa: PLC0415 - seconds only this option costs
 
     url = settings.agentos_database_url
     return recorded_traces(url.get_secret_value() if url else database.conninfo, AGNO_SCHEMA)

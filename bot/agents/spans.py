@@ -1,14 +1,14 @@
 """The two spans of ours in a run's trace. In: who and what. Out: a span around the work inside.
 
 Why: Agno's instrumentation does not see a workflow that is continued, and looks for models in
-Agno's own modules only. Unless somebody records (`bot.agents.tracing`) a span does nothing. Their
-attributes are named as OpenInference names them, which is what AgentOS reads.
+Agno's own modules only. Unless somebody records (`bot.agents.agentos_traces`) a span does nothing.
+Their attributes are named as OpenInference names them, which is what AgentOS reads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
 from opentelemetry import trace
@@ -32,12 +32,7 @@ def run_span(run_id: str, user_id: str, workflow_id: str) -> Iterator[None]:
         "session.id": run_id,
         "user.id": user_id,
     }
-    with trace.use_span(
-        _TRACER.start_span("Run", attributes=attributes),
-        end_on_exit=True,
-        record_exception=False,  # an error's text may quote the repository
-        set_status_on_exception=False,
-    ):
+    with _recording(_TRACER.start_span("Run", attributes=attributes)):
         yield
 
 
@@ -55,5 +50,12 @@ def model_span(model_id: str) -> Iterator[Callable[[Usage], None]]:
             }
         )
 
-    with trace.use_span(span, end_on_exit=True, record_exception=False):
+    with _recording(span):
         yield took
+
+
+def _recording(span: trace.Span) -> AbstractContextManager[trace.Span]:
+    """Hold a span open; what is raised is not kept, since its text may quote the repository."""
+    return trace.use_span(
+        span, end_on_exit=True, record_exception=False, set_status_on_exception=False
+    )

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bot.clock import now
-from bot.github.marks import Marks
 from bot.github.port import (
     Account,
     GitHubRepository,
@@ -18,7 +17,8 @@ from bot.github.port import (
     Reaction,
     ReactionTarget,
 )
-from bot.store.effects import EffectKind, Effects
+from bot.services import Services
+from bot.store.effects import EffectKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +29,7 @@ class Answers:
     whose thread the words go to, on pull request `number`.
     """
 
-    effects: Effects
-    marks: Marks
+    services: Services
     repository: GitHubRepository
     scope: str
     target: ReactionTarget | None
@@ -49,7 +48,7 @@ class Answers:
             except NotFound:  # deleted meanwhile: nobody is left to see it
                 return "gone"
 
-        await self.effects.perform(
+        await self.services.effects.perform(
             self.scope,
             f"reaction:{reaction}",
             epoch=None,
@@ -61,10 +60,10 @@ class Answers:
     async def say(self, key: str, text: str, *, scope: str | None = None) -> None:
         """Comment once; an interrupted attempt is looked up by its mark before it is repeated."""
         place = scope or self.scope
-        mark = self.marks.mark(place, key)
+        mark = self.services.marks.mark(place, key)
 
         async def act() -> str:
-            body = self.marks.signed(text, place, key)
+            body = self.services.marks.signed(text, place, key)
             if self.thread is not None:
                 return str(await self.repository.reply_in_thread(self.number, self.thread, body))
             return str((await self.repository.create_comment(self.number, body)).id)
@@ -84,7 +83,7 @@ class Answers:
                 return  # a doubled reply stays: no other effect is bound to it
             await self.repository.delete_comment(int(comment_id))
 
-        await self.effects.perform(
+        await self.services.effects.perform(
             place,
             key,
             epoch=None,
@@ -98,7 +97,7 @@ class Answers:
     async def refuse_once_a_day(self, who: Account, text: str) -> None:
         """Answer somebody without write: one reaction and one comment per issue and day."""
         scope = self._today("refusal", who)
-        said = await self.effects.get(scope, "words")
+        said = await self.services.effects.get(scope, "words")
         if said is not None and said.external_id is not None:
             return
         await self.react("confused")
@@ -119,7 +118,7 @@ class Answers:
             await self.repository.remove_label(self.number, label)
             return label
 
-        await self.effects.perform(
+        await self.services.effects.perform(
             self.scope,
             "label",
             epoch=None,

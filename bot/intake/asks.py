@@ -76,16 +76,24 @@ class Voice:
     """
 
     services: Services
-    repository: GitHubRepository
     answers: Answers
     who: Account
-    number: int
     issue_node_id: str
     trigger: Trigger
     delivery_id: str
     place: str = ""
     removed_label: str | None = None
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def repository(self) -> GitHubRepository:
+        """Return where it was said."""
+        return self.answers.repository
+
+    @property
+    def number(self) -> int:
+        """Return the issue or pull request it was said on."""
+        return self.answers.number
 
     async def run(self) -> Run | None:
         """Return the live run of this issue, or of this pull request of ours."""
@@ -133,17 +141,14 @@ async def on_comment(
     repository = services.github.repository(event.installation.id, event.repository.id)
     voice = Voice(
         services=services,
-        repository=repository,
         answers=Answers(
-            effects=services.effects,
-            marks=services.marks,
+            services=services,
             repository=repository,
             scope=f"comment:{comment.id}",
             target=ReactionTarget(kind="comment", id=comment.id),
             number=event.issue.number,
         ),
         who=account_of(event.sender),
-        number=event.issue.number,
         issue_node_id=event.issue.node_id,
         trigger=Trigger(kind="comment", id=str(comment.id)),
         delivery_id=delivery_id,
@@ -165,10 +170,8 @@ async def on_thread(
     pull = event.pull_request
     voice = Voice(
         services=services,
-        repository=repository,
         answers=Answers(
-            effects=services.effects,
-            marks=services.marks,
+            services=services,
             repository=repository,
             scope=f"review_comment:{comment.id}",
             target=ReactionTarget(kind="review_comment", id=comment.id),
@@ -176,7 +179,6 @@ async def on_thread(
             thread=comment.in_reply_to_id or comment.id,
         ),
         who=account_of(event.sender),
-        number=pull.number,
         issue_node_id=pull.node_id,
         trigger=Trigger(kind="review_comment", id=str(comment.id)),
         delivery_id=delivery_id,
@@ -203,17 +205,14 @@ async def on_review(
     repository = services.github.repository(event.installation.id, event.repository.id)
     voice = Voice(
         services=services,
-        repository=repository,
         answers=Answers(
-            effects=services.effects,
-            marks=services.marks,
+            services=services,
             repository=repository,
             scope=f"review:{review.id}",
             target=None,
             number=event.pull_request.number,
         ),
         who=account_of(review.author),
-        number=event.pull_request.number,
         issue_node_id=event.pull_request.node_id,
         trigger=Trigger(kind="review", id=str(review.id)),
         delivery_id=delivery_id,
@@ -235,17 +234,14 @@ async def on_label(
     repository = services.github.repository(event.installation.id, event.repository.id)
     voice = Voice(
         services=services,
-        repository=repository,
         answers=Answers(
-            effects=services.effects,
-            marks=services.marks,
+            services=services,
             repository=repository,
             scope=f"delivery:{delivery_id}",
             target=ReactionTarget(kind="issue", id=labeled.number),
             number=labeled.number,
         ),
         who=account_of(sender),
-        number=labeled.number,
         issue_node_id=labeled.node_id,
         trigger=Trigger(kind="label", id=delivery_id),
         delivery_id=delivery_id,

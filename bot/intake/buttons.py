@@ -49,20 +49,16 @@ async def on_button(services: Services, event: ButtonEvent, delivery_id: str) ->
     if pressed is None:
         return DeliveryOutcome.IGNORED
     repository = services.github.repository(event.installation.id, event.repository.id)
-    number = pressed.run.issue_number
     voice = Voice(
         services=services,
-        repository=repository,
         answers=Answers(
-            effects=services.effects,
-            marks=services.marks,
+            services=services,
             repository=repository,
             scope=f"delivery:{delivery_id}",
             target=None,
-            number=number,
+            number=pressed.run.issue_number,
         ),
         who=account_of(sender),
-        number=number,
         issue_node_id=pressed.run.issue_node_id or "",
         trigger=Trigger(kind="check_button", id=delivery_id),
         delivery_id=delivery_id,

@@ -69,8 +69,7 @@ async def give_up_delivery(services: Services, delivery_id: str, reason: str) ->
         if event.installation is None or not await is_served(services, event):
             return
         answers = Answers(
-            effects=services.effects,
-            marks=services.marks,
+            services=services,
             repository=services.github.repository(event.installation.id, event.repository.id),
             scope=f"delivery:{delivery_id}",
             target=None,

@@ -183,10 +183,9 @@ class PostgresInbox:
         taken = {sent_as for (sent_as,) in await found.fetchall()}
         answers: list[Answer] = []
         for waiting in batch:
-            fresh = waiting.delivery.delivery_id in taken
-            taken.discard(
-                waiting.delivery.delivery_id
-            )  # twice in one batch: the second is a duplicate
+            sent_as = waiting.delivery.delivery_id
+            fresh = sent_as in taken
+            taken.discard(sent_as)  # twice in one batch: the second is a duplicate
             answers.append(Accepted() if fresh else Duplicate())
         return answers
 

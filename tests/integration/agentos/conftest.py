@@ -29,7 +29,7 @@ from pydantic import SecretStr
 from sqlalchemy import create_engine
 
 from bot.agentos import add_agentos
-from bot.agents.tracing import WordlessTraces
+from bot.agents.agentos_traces import WordlessTraces
 from bot.app import create_app
 from bot.settings import Settings
 from bot.store.database import Database, libpq_url, sqlalchemy_url
