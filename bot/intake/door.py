@@ -61,7 +61,7 @@ async def give_up_delivery(services: Services, delivery_id: str, reason: str) ->
     match event:
         case events.IssueCommentCreated() | events.IssueLabeled():
             number = event.issue.number
-        case events.ReviewCommentCreated():
+        case events.ReviewCommentCreated() | events.ReviewSubmitted() | events.PullRequestLabeled():
             number = event.pull_request.number
         case _:
             return

@@ -14,10 +14,10 @@ from tests.integration.intake.conftest import Bot
 pytestmark = pytest.mark.postgres
 
 
-async def taken(bot: Bot) -> str:
-    """Let the newest comment's delivery arrive, unhandled; return its id."""
+async def taken(bot: Bot, event: str = "issue_comment") -> str:
+    """Let the newest delivery of a kind arrive, unhandled; return its id."""
     await bot.github.settle()
-    delivery = [d for d in bot.github.deliveries if d.event == "issue_comment"][-1]
+    delivery = [d for d in bot.github.deliveries if d.event == event][-1]
     bot.heard.add(delivery.id)
     await bot.post(delivery.event, delivery.body, guid=delivery.guid)
     return delivery.guid
@@ -105,6 +105,21 @@ async def test_a_delivery_given_up_says_so_once(bot: Bot) -> None:
     [said] = await bot.said(issue)
     assert "The stars are wrong." in said
     assert (await bot.services.deliveries.load(guid)).outcome is DeliveryOutcome.FAILED
+
+
+@pytest.mark.parametrize("door", ["label", "review"])
+async def test_it_says_so_on_pull_requests_too(bot: Bot, door: str) -> None:
+    """The label on a pull request, or a review's words, were no less of a wish."""
+    pull = await bot.pull("topic/notes")
+    if door == "label":
+        await bot.github.label(pull.issue, "ultracode", as_user="writer")
+        guid = await taken(bot, "pull_request")
+    else:
+        await bot.github.review(pull, as_user="writer", event="COMMENT", body="/ultracode status")
+        guid = await taken(bot, "pull_request_review")
+    await give_up_delivery(bot.services, guid, "The stars are wrong.")
+    [said] = await bot.said(pull)
+    assert "The stars are wrong." in said
 
 
 async def test_what_is_gone_is_let_go(bot: Bot) -> None:
