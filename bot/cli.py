@@ -125,6 +125,30 @@ def redeliver(
 
 
 @app.command()
+def gc(
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Delete what ended runs left behind and nobody needs to keep any more.
+
+    Policy says how long a repository's runs are kept (`retention`), ULTRACODE_RETENTION how long at
+    most. Workers do the same every hour. What was asked, and how it ended, stays.
+    """
+    from bot.observability import configure_logging
+    from bot.operating import collect_garbage
+    from bot.settings import load_settings
+
+    settings = load_settings()
+    configure_logging()
+    gone = with_database(lambda store: collect_garbage(settings, store, dry_run=dry_run))
+    if as_json:
+        show({"runs": gone.runs, "deliveries": gone.deliveries}, as_json=True)
+    else:
+        print(f"{'Would forget' if dry_run else 'Forgot'} {gone}.")
+
+
+@app.command()
 def setup(
     public_url: Annotated[str, typer.Option(help="Where GitHub and people reach the server.")],
     *,

@@ -1,12 +1,13 @@
-"""What an operator does by hand: take a delivery again, stop a run. In: an id. Out: a sentence.
+"""What an operator does by hand: take a delivery again, stop a run, forget old ones.
 
-Both move rows by compare-and-set and defer the job in the same way as the webhook and the comment
-do, so nothing is done twice, and a worker does the rest.
+In: an id, or nothing. Out: a sentence, or what was forgotten. The first two move rows by
+compare-and-set and defer the job in the same way as the webhook and the comment do, so nothing is
+done twice, and a worker does the rest.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from bot.errors import BotError
 from bot.github.messages import cancelled_by_operator_sentence, too_late_to_cancel_message
@@ -14,6 +15,10 @@ from bot.queue import Queue
 from bot.store.database import Database
 from bot.store.inbox import Deliveries
 from bot.store.runs import RunStore
+
+if TYPE_CHECKING:
+    from bot.retention import Forgotten
+    from bot.settings import Settings
 
 #: Who did it, in the audit trail.
 OPERATOR: Final = "operator"
@@ -62,3 +67,11 @@ async def cancel_run(database: Database, queue: Queue, run_id: str) -> str:
         raise NothingDone(too_late_to_cancel_message(await runs.get(run_id)))
     await queue.abort_run(run_id)
     return f"Run {run_id} of issue #{run.issue_number} is being cancelled."
+
+
+async def collect_garbage(settings: Settings, database: Database, *, dry_run: bool) -> Forgotten:
+    """Forget what is older than its retention; with `dry_run` only return what would go."""
+    from bot.retention import open_retention  # noqa: PLC0415 - Agno takes seconds to import
+
+    async with open_retention(settings, database) as retention:
+        return await (retention.forgettable() if dry_run else retention.forget())

@@ -60,9 +60,11 @@ async def load_proof(database: Database, artifacts: ArtifactStore, wanted: str) 
     Raises:
         ProofMissing: Neither, its evidence was not made yet, or its retention has ended.
     """
-    found = await RunQueries(database).evidence_of(wanted)
+    runs = RunQueries(database)
+    found = await runs.evidence_of(wanted)
     if found is None:
-        raise ProofMissing(f"There is no evidence of {wanted} here.")
+        why = ": its retention has ended" if await runs.is_forgotten(wanted) else ""
+        raise ProofMissing(f"There is no evidence of {wanted} here{why}.")
     run, value = found
     evidence = EvidenceManifest.model_validate(value)
     try:

@@ -38,17 +38,18 @@ LOOK_BACK: Final = timedelta(hours=6)
 
 async def reconcile_forever(services: Services, stop: asyncio.Event) -> None:
     """Reconcile at start and every few minutes until told to stop."""
-    await _again_and_again(lambda: reconcile(services), EVERY_SECONDS, stop)
+    await again_and_again(lambda: reconcile(services), EVERY_SECONDS, stop)
 
 
 async def reap_forever(services: Services, stop: asyncio.Event) -> None:
     """Remove workspaces and folders that dead workers left, at start and every minute."""
-    await _again_and_again(services.workshop.reap, REAP_SECONDS, stop)
+    await again_and_again(services.workshop.reap, REAP_SECONDS, stop)
 
 
-async def _again_and_again(
+async def again_and_again(
     look: Callable[[], Awaitable[None]], seconds: float, stop: asyncio.Event
 ) -> None:
+    """Look now, and then every so many seconds, until told to stop; no failure ends this."""
     while not stop.is_set():
         try:
             await look()

@@ -10,7 +10,7 @@ worker may be at it. Safe on every replica at once: each change may be made twic
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,8 +22,9 @@ from bot.github.port import CheckRun, GitHubRepository
 from bot.live_run import work_branch
 from bot.run_pieces import RunPieces
 from bot.services import Services
-from bot.store.effects import Effect, EffectKind
-from bot.store.runs import Run
+from bot.store.effects import Effect, EffectKind, Effects
+from bot.store.pieces import Pieces
+from bot.store.runs import Run, RunStore
 from bot.store.tables import END_STATES, LIVE_STATES, RunState
 from workspace.contracts import Candidate
 
@@ -39,15 +40,11 @@ _COMMENTS: Final = frozenset({EffectKind.COMMENT, EffectKind.STATUS_COMMENT})
 async def tidy(services: Services, run: Run) -> None:
     """Tidy a run that waits or has ended. Raises GitHubError; it is safe to repeat."""
     effects = await services.effects.of_scope(run.run_id)
-    pieces = RunPieces(services.pieces, run.run_id, run.epoch)
-    made = [await pieces.load(f"candidate:{round}", Candidate) for round in range(MAX_ROUNDS)]
     tidying = Tidying(
         services=services,
         run=run,
         ledger={effect.key: effect for effect in effects},
-        commits=tuple(
-            dict.fromkeys(candidate.sha for candidate in made if candidate and candidate.changed)
-        ),
+        commits=await commits_of(services.pieces, run),
         repository=services.github.repository(run.installation_id, run.repository_id),
     )
     await tidying.doubled_comments()
@@ -120,20 +117,11 @@ class Tidying:
 
     async def branch(self) -> None:
         """Delete the branch of an ended run that takes it along, where it holds our own commit."""
-        if self.run.state not in BRANCH_GOES:
-            return
-        name = work_branch(self.run)
-        sharing = await self.services.runs.of_branch(self.run.repository_id, name)
-        if any(run.state in LIVE_STATES for run in sharing):
-            return
-        if await self.repository.branch_sha(name) not in self.commits:
-            return
-
-        async def act() -> str:
-            await self.repository.delete_branch(name)
-            return name
-
-        await self._perform("branch", EffectKind.BRANCH_DELETION, act)
+        if self.run.state in BRANCH_GOES:
+            services = self.services
+            await remove_branch(
+                services.runs, services.effects, self.repository, self.run, self.commits
+            )
 
     # --- the ledger ------------------------------------------------------------------------------
 
@@ -148,12 +136,53 @@ class Tidying:
         return [each for each in ids if each != kept]
 
     async def _perform(self, key: str, kind: EffectKind, act: Callable[[], Awaitable[str]]) -> None:
-        log.info("tidying up after a run", run_id=self.run.run_id, kind=str(kind), what=key)
-        await self.services.effects.perform(
-            f"tidy:{self.run.run_id}",
-            key,
-            epoch=None,
-            kind=kind,
-            intent={"run_id": self.run.run_id},
-            act=act,
-        )
+        await _perform(self.services.effects, self.run, key, kind, act)
+
+
+async def commits_of(pieces: Pieces, run: Run) -> tuple[str, ...]:
+    """Return the SHAs of a run's candidates, oldest first."""
+    stored = RunPieces(pieces, run.run_id, run.epoch)
+    made = [await stored.load(f"candidate:{round}", Candidate) for round in range(MAX_ROUNDS)]
+    return tuple(
+        dict.fromkeys(candidate.sha for candidate in made if candidate and candidate.changed)
+    )
+
+
+async def remove_branch(
+    runs: RunStore,
+    effects: Effects,
+    repository: GitHubRepository,
+    run: Run,
+    commits: Collection[str],
+) -> None:
+    """Delete an ended run's work branch where it holds one of its commits and no live run is on it.
+
+    Raises:
+        GitHubError: GitHub is away, or refuses.
+    """
+    name = work_branch(run)
+    sharing = await runs.of_branch(run.repository_id, name)
+    if any(each.state in LIVE_STATES for each in sharing):
+        return
+    if await repository.branch_sha(name) not in commits:
+        return
+
+    async def act() -> str:
+        await repository.delete_branch(name)
+        return name
+
+    await _perform(effects, run, "branch", EffectKind.BRANCH_DELETION, act)
+
+
+async def _perform(
+    effects: Effects, run: Run, key: str, kind: EffectKind, act: Callable[[], Awaitable[str]]
+) -> None:
+    log.info("tidying up after a run", run_id=run.run_id, kind=str(kind), what=key)
+    await effects.perform(
+        f"tidy:{run.run_id}",
+        key,
+        epoch=None,
+        kind=kind,
+        intent={"run_id": run.run_id},
+        act=act,
+    )

@@ -25,6 +25,7 @@ from bot.observability import configure_logging
 from bot.proof import artifacts_of
 from bot.queue import Queue, Timing
 from bot.recovery import reap_forever, reconcile_forever
+from bot.retention import forget_forever
 from bot.services import Services
 from bot.settings import Settings, load_settings
 from bot.store.crashpoints import arm
@@ -111,6 +112,7 @@ async def serve_worker(timing: Timing | None = None, *, agentos: bool = False) -
         async with asyncio.TaskGroup() as group:
             group.create_task(reconcile_forever(services, stopping))
             group.create_task(reap_forever(services, stopping))
+            group.create_task(forget_forever(services.settings, services.database, stopping))
             group.create_task(flush_forever(services.measures, services.database, stopping))
             group.create_task(services.queue.serve(JobHandlers(services), jobs=jobs, stop=stopping))
     log.info("worker stopped")

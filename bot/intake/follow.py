@@ -40,6 +40,8 @@ async def revise(
 
 async def take_up(services: Services, run: Run, next_: FollowUp) -> str:
     """Let a run follow one that ended with a candidate, on its branch and pull request."""
+    if await services.runs.is_forgotten(run.run_id):
+        return messages.forgotten_message(run)
     candidate = await newest_candidate(services, run)
     if candidate is None or run.pull_number is None:
         return messages.nothing_waits_message(run)
@@ -72,6 +74,8 @@ async def retest(services: Services, run: Run, sha: str, *, who: UserRef, trigge
     """
     if run.state not in RETESTABLE:
         return messages.nothing_to_retest_message(run)
+    if await services.runs.is_forgotten(run.run_id):
+        return messages.forgotten_message(run)
     live = await look_at(services, run)
     candidate = await last_candidate(live)
     if candidate is None or candidate.sha != sha:
@@ -137,6 +141,8 @@ async def verify(services: Services, run: Run | None, sha: str | None) -> str:
     """Recompute the chain of a run's candidate from the stored bytes, and say how it holds."""
     if run is None:
         return messages.status_answer_message(None)
+    if await services.runs.is_forgotten(run.run_id):
+        return messages.forgotten_message(run)
     live = await look_at(services, run)
     view = await load_view(run, live.request, live.pieces, branch=run.branch or "", public_url=None)
     proved = [shown for shown in view.rounds if shown.evidence is not None]

@@ -23,7 +23,7 @@ from bot.store.database import Database
 from bot.store.effects import Effect, EffectKind, Effects
 from bot.store.pieces import Pieces
 from bot.store.runs import AuditEvent, Run, RunStore
-from bot.store.tables import events, pieces, runs
+from bot.store.tables import FORGOTTEN, events, pieces, runs
 from bot.view import RoundView, RunView, load_view
 from workspace.artifacts import ArtifactMissing, parse_artifact_uri
 from workspace.contracts import ArtifactStore, shown_path
@@ -93,6 +93,7 @@ class RunPage:
     timeline: Sequence[Happening]
     approvals: Sequence[Approval]
     published: Sequence[Effect]
+    forgotten_at: datetime | None = None
 
     @property
     def live(self) -> bool:
@@ -149,6 +150,7 @@ class RunPages:
                 for effect in await self._effects.of_scope(run.run_id)
                 if effect.kind is not EffectKind.CHECK_RUN_EDIT and effect.external_id
             ],
+            forgotten_at=next((event.at for event in trail if event.kind == FORGOTTEN), None),
         )
 
     async def artifact(self, run: Run, sha256: str) -> bytes | None:
@@ -220,6 +222,8 @@ def happening(event: AuditEvent) -> Happening:
             what += f": {str(reason).replace('_', ' ')}"
     elif event.kind == "approval":
         what = f"Approved at {str(detail.get('candidate_sha'))[:12]}"
+    elif event.kind == FORGOTTEN:
+        what = "Rounds and evidence deleted: their retention ended"
     return Happening(event.at, what, who(event.actor, detail), event.delivery_id)
 
 

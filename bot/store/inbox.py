@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import Any, Final, Self
 
 import psycopg
-from sqlalchemy import delete, func, select, text, update
+from sqlalchemy import ColumnElement, delete, func, select, text, update
 
 from bot.errors import StorageError
 from bot.store.database import Database, Transaction
@@ -304,12 +304,17 @@ class Deliveries:
     async def forget_before(self, moment: datetime, *, tx: Transaction | None = None) -> int:
         """Delete settled deliveries received before a moment (retention). Returns how many."""
         async with self._database.begin(tx) as connection:
-            gone = await connection.execute(
-                delete(deliveries).where(
-                    deliveries.c.received_at < moment, deliveries.c.outcome.is_not(None)
-                )
-            )
-            return gone.rowcount
+            return (await connection.execute(delete(deliveries).where(*_old(moment)))).rowcount
+
+    async def count_before(self, moment: datetime, *, tx: Transaction | None = None) -> int:
+        """How many settled deliveries were received before a moment."""
+        counted = select(func.count()).select_from(deliveries).where(*_old(moment))
+        async with self._database.begin(tx) as connection:
+            return int((await connection.execute(counted)).scalar_one())
+
+
+def _old(moment: datetime) -> tuple[ColumnElement[bool], ...]:
+    return (deliveries.c.received_at < moment, deliveries.c.outcome.is_not(None))
 
 
 def _columns(waiting: Sequence[_Waiting]) -> dict[str, Any]:

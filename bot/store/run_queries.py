@@ -17,6 +17,7 @@ from bot.store.database import Database, Transaction
 from bot.store.run_records import AuditEvent, Run, Usage, run_of
 from bot.store.tables import (
     ACTIVE_STATES,
+    FORGOTTEN,
     LIVE_STATES,
     QUEUED,
     UNSEEN,
@@ -173,11 +174,35 @@ class RunQueries:
             tx=tx,
         )
 
-    async def ended_before(
-        self, moment: datetime, *, limit: int = 100, tx: Transaction | None = None
+    async def not_forgotten(
+        self, *, ended_before: datetime, after: str, limit: int, tx: Transaction | None = None
     ) -> list[Run]:
-        """Runs that ended before a moment, oldest first: for retention."""
-        return await self._all(runs.c.ended_at < moment, limit=limit, tx=tx)
+        """Ended runs whose content is still kept, oldest first, beginning behind the id `after`.
+
+        Runs of an issue that has a live one are left out: that one may build on them.
+        """
+        return await self._all(
+            runs.c.ended_at < ended_before,
+            runs.c.run_id > after,
+            text(
+                "not exists (select from events where events.run_id = runs.run_id"
+                f" and events.kind = '{FORGOTTEN}')"
+            ),
+            text(
+                "not exists (select from runs live where live.repository_id = runs.repository_id"
+                " and live.issue_number = runs.issue_number and live.ended_at is null)"
+            ),
+            limit=limit,
+            tx=tx,
+        )
+
+    async def is_forgotten(self, run_id: str, *, tx: Transaction | None = None) -> bool:
+        """Whether a run's content was deleted because its retention ended."""
+        noted = select(events.c.sequence).where(
+            events.c.run_id == run_id, events.c.kind == FORGOTTEN
+        )
+        async with self._database.begin(tx) as connection:
+            return (await connection.execute(noted.limit(1))).first() is not None
 
     async def untidied(self, *, limit: int = 50, tx: Transaction | None = None) -> list[Run]:
         """Runs that ended a minute to a day ago and were not tidied since, oldest first.

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from sqlalchemy import func, insert, select, text, update
+from sqlalchemy import delete, func, insert, select, text, update
 from sqlalchemy.exc import IntegrityError
 
 from bot.errors import LiveRunExists, RunNotFound, StaleEpoch
@@ -33,10 +33,12 @@ from bot.store.tables import (
     ACTIVE_STATES,
     BUSY_STATES,
     END_STATES,
+    FORGOTTEN,
     LIVE_STATES,
     QUEUED,
     RunState,
     events,
+    pieces,
     runs,
 )
 
@@ -329,6 +331,20 @@ class RunStore(RunQueries):
                     detail=dict(detail or {}),
                 )
             )
+
+    async def forget(self, run_id: str) -> None:
+        """Delete an ended run's pieces, all but its ending, and note that it is forgotten.
+
+        Raises:
+            RunNotFound: There is none of this id.
+        """
+        async with self._database.begin() as tx:
+            run = await self._locked(run_id, tx)
+            if not run.ended or await self.is_forgotten(run_id, tx=tx):
+                return
+            content = delete(pieces).where(pieces.c.run_id == run_id, pieces.c.key != "ending")
+            await tx.execute(content)
+            await self.audit(FORGOTTEN, actor="bot", run_id=run_id, tx=tx)
 
     # --- inside ----------------------------------------------------------------------------------
 

@@ -96,6 +96,9 @@ UNSEEN: Final = "unseen"
 #: That of a run awaiting review whose approved candidate GitHub refused: `retry` pushes again.
 PUSH_REFUSED: Final = "push_refused"
 
+#: The audit trail's word for an ended run whose content is no longer kept.
+FORGOTTEN: Final = "forgotten"
+
 metadata: Final = MetaData(
     naming_convention={
         "ix": "%(table_name)s_%(column_0_N_name)s",

@@ -48,6 +48,7 @@ from bot.github.messages.comments import (
 from bot.github.messages.followups import (
     deciding_again_message,
     earlier_check_message,
+    forgotten_message,
     landed_comment,
     nothing_to_retest_message,
     nothing_to_retry_message,
@@ -93,6 +94,7 @@ __all__ = [
     "empty_revision_message",
     "ending_comment",
     "folded_hint_message",
+    "forgotten_message",
     "fork_declined_message",
     "gate_check",
     "go_wanted_comment",

@@ -66,6 +66,15 @@ def nothing_to_verify_message(wanted: str | None) -> str:
     return f"There is no evidence{which} here: no candidate came as far as its suites."
 
 
+def forgotten_message(run: Run) -> str:
+    """Answer who asks for what an ended run left behind, after its retention."""
+    return (
+        f"Run {code(run.run_id)} ended too long ago: its candidate and its evidence are no longer "
+        "kept (`retention` in the policy file says how long). `/ultracode retry` starts anew with "
+        "the same words."
+    )
+
+
 def verify_message(
     view: RunView, shown: RoundView, broken: Sequence[str], *, keys_url: str | None
 ) -> str:
