@@ -16,7 +16,7 @@ from bot import gate
 from bot.bindings import BindingBroken
 from bot.contracts import CandidateEnvelope, Ending, Trigger, UserRef
 from bot.ending import end, end_unseen, start_next
-from bot.errors import AgentFailure, BudgetExceeded, Refusal
+from bot.errors import AgentFailure, BudgetExceeded, Refusal, UnreadablePiece
 from bot.feedback import load_feedback
 from bot.followup import FollowUp, plan_follow, refreshes_in_a_row
 from bot.github import messages
@@ -64,6 +64,11 @@ async def advance(services: Services, run_id: str) -> None:
             log.info("the repository is out of reach", reason=str(lost))
             sentence = messages.access_lost_sentence()
             await end_unseen(services, claim, Ending(outcome="cancelled", sentence=sentence))
+        except UnreadablePiece as unreadable:
+            if claim.run.state is RunState.PROMOTING:  # it may have been pushed: say nothing wrong
+                raise
+            ending = Ending(outcome="failed", sentence=unreadable.sentence)
+            await end(services, await open_run(services, claim), ending)
 
 
 async def origin(services: Services, run_id: str) -> dict[str, str]:

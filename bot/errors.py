@@ -28,6 +28,22 @@ class Refusal(BotError):
     """This request cannot be taken."""
 
 
+class UnreadablePiece(Refusal):
+    """Another version of the bot stored this run's work, and this one cannot read it.
+
+    Raised for a run that began before an upgrade (or a downgrade) across contract versions.
+    """
+
+    def __init__(self, run_id: str, key: str) -> None:
+        """Name the piece for the log; people read how to go on."""
+        super().__init__(
+            "Another version of the bot began this run, and this one cannot read what it stored. "
+            "`/ultracode retry` starts anew with the same words.",
+            run_id=run_id,
+            key=key,
+        )
+
+
 class SettingsError(BotError):
     """A setting is missing or wrong."""
 

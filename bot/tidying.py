@@ -140,12 +140,11 @@ class Tidying:
 
 
 async def commits_of(pieces: Pieces, run: Run) -> tuple[str, ...]:
-    """Return the SHAs of a run's candidates, oldest first."""
-    stored = RunPieces(pieces, run.run_id, run.epoch)
+    """Return the SHAs of a run's candidates, oldest first; those that were published, at least."""
+    stored = RunPieces(pieces, run.run_id, run.epoch).for_show()
     made = [await stored.load(f"candidate:{round}", Candidate) for round in range(MAX_ROUNDS)]
-    return tuple(
-        dict.fromkeys(candidate.sha for candidate in made if candidate and candidate.changed)
-    )
+    known = [candidate.sha for candidate in made if candidate and candidate.changed]
+    return tuple(dict.fromkeys([*known, *([run.candidate_sha] if run.candidate_sha else [])]))
 
 
 async def remove_branch(

@@ -78,7 +78,11 @@ class RunView:
 
 
 async def load_rounds(pieces: RunPieces) -> tuple[RoundView, ...]:
-    """Return the rounds of a run, as far as their pieces are stored."""
+    """Return the rounds of a run, as far as their pieces are stored.
+
+    Raises:
+        UnreadablePiece: Another version of the bot stored them; not with pieces `for_show`.
+    """
     rounds = []
     for number in range(ROUNDS):
         plan = await pieces.load(f"plan:{number}", WorkflowPlan)
@@ -113,7 +117,8 @@ async def load_view(
     public_url: str | None,
     verdict: Verdict | None = None,
 ) -> RunView:
-    """Return a run as it stands, with everything that is stored of it."""
+    """Return a run as it stands, with everything that is stored of it and can be read."""
+    shown = pieces.for_show()
     return RunView(
         run_id=run.run_id,
         state=str(run.state),
@@ -125,7 +130,7 @@ async def load_view(
         usage=run.usage,
         created_at=run.created_at,
         deadline_at=run.deadline_at,
-        rounds=await load_rounds(pieces),
+        rounds=await load_rounds(shown),
         verdict=verdict,
-        ending=await pieces.load("ending", Ending),
+        ending=await shown.load("ending", Ending),
     )

@@ -25,7 +25,11 @@ GitPath = Annotated[str, StringConstraints(min_length=1, max_length=8192)]
 
 _RAW = "//raw/"  # no path in a Git tree begins with a slash
 
+#: Written beside every stored piece of a run. Raise it when what is stored changes its meaning, or
+#: its shape in a way that old pieces do not fit (a new field with a default fits).
 CONTRACT_VERSION = 1
+#: Versions whose pieces this one reads. A run with others ends in words after an upgrade.
+READABLE_CONTRACTS = frozenset({1})
 
 
 def git_path(raw: bytes) -> str:

@@ -7,11 +7,11 @@ whoever takes the run over. It exists because Agno keeps nothing of a conversati
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
+from bot.errors import UnreadablePiece
 from bot.store.pieces import Pieces
-
-CONTRACT_VERSION: Final = 1
+from workspace.contracts import CONTRACT_VERSION, READABLE_CONTRACTS
 
 Turn = Mapping[str, Any]
 
@@ -55,6 +55,8 @@ class PieceTurns:
             piece = await self._pieces.load(self._run_id, _key(session, len(turns)))
             if piece is None:
                 return turns
+            if piece.contract_version not in READABLE_CONTRACTS:
+                raise UnreadablePiece(self._run_id, piece.key)
             turns.append(piece.value)
 
     async def append(self, session: str, number: int, turn: Turn) -> None:

@@ -7,20 +7,21 @@ follows answers with its own status comment.
 from __future__ import annotations
 
 from bot.advance import supersede
-from bot.contracts import Trigger, UserRef
+from bot.contracts import MAX_ROUNDS, Trigger, UserRef
 from bot.errors import Refusal
 from bot.feedback import cut
 from bot.followup import RETESTABLE, RETRIABLE, REVISABLE_ENDS, FollowUp, plan_follow, start_follow
 from bot.github import messages
 from bot.live import LiveRun
 from bot.live_run import open_run
+from bot.run_pieces import RunPieces
 from bot.services import Services
 from bot.steps.review import final_result
 from bot.store.fence import holding
 from bot.store.runs import Claim, Run
 from bot.store.signing_keys import KEYS_PATH
 from bot.store.tables import PUSH_REFUSED, RunState
-from bot.view import load_view
+from bot.view import load_rounds, load_view
 from webhooks.commands import Refresh, Revise
 from workspace.contracts import Candidate, EvidenceManifest, TestReport
 
@@ -53,9 +54,9 @@ async def take_up(services: Services, run: Run, next_: FollowUp) -> str:
 
 async def newest_candidate(services: Services, run: Run) -> Candidate | None:
     """Return the candidate of the newest round that has one; an ended run may have no result."""
-    stored = await services.pieces.load_all(run.run_id)
-    made = [key for key in stored if key.partition(":")[0] == "candidate"]
-    return Candidate.model_validate(stored[max(made)].value) if made else None
+    pieces = RunPieces(services.pieces, run.run_id, run.epoch)
+    made = [await pieces.load(f"candidate:{round}", Candidate) for round in range(MAX_ROUNDS)]
+    return next((candidate for candidate in reversed(made) if candidate is not None), None)
 
 
 async def refresh(
@@ -144,8 +145,7 @@ async def verify(services: Services, run: Run | None, sha: str | None) -> str:
     if await services.runs.is_forgotten(run.run_id):
         return messages.forgotten_message(run)
     live = await look_at(services, run)
-    view = await load_view(run, live.request, live.pieces, branch=run.branch or "", public_url=None)
-    proved = [shown for shown in view.rounds if shown.evidence is not None]
+    proved = [shown for shown in await load_rounds(live.pieces) if shown.evidence is not None]
     if sha is not None:
         proved = [s for s in proved if s.candidate and s.candidate.sha.startswith(sha)]
     if not proved:
@@ -155,6 +155,7 @@ async def verify(services: Services, run: Run | None, sha: str | None) -> str:
     candidate = await live.pieces.demand(f"candidate:{shown.round}", Candidate)
     report = await live.pieces.demand(f"report:{shown.round}", TestReport)
     evidence = await live.pieces.demand(f"evidence:{shown.round}", EvidenceManifest)
+    view = await load_view(run, live.request, live.pieces, branch=run.branch or "", public_url=None)
     broken = await services.workshop.verify_evidence(live.pin, candidate, report, evidence)
     public_url = services.settings.public_url
     keys_url = f"{public_url.rstrip('/')}{KEYS_PATH}" if public_url else None
